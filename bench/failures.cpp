@@ -146,7 +146,7 @@ class cluster_of_processes {
   static void await(const std::atomic<std::int64_t>& what, const char* name) {
     for (const std::int64_t until = now() + 60'000'000'000; what == 0; std::this_thread::sleep_for(1ms))
       if (now() > until) {
-        std::fprintf(stderr, "%s has not come within a minute\n", name);
+        std::fprintf(stderr, "%s did not happen within a minute\n", name);
         std::exit(1);
       }
   }
@@ -330,7 +330,7 @@ class large_cluster {
   static void await(Holds holds) {
     for (const std::int64_t until = now() + 300'000'000'000; !holds(); std::this_thread::sleep_for(1ms))
       if (now() > until) {
-        std::fprintf(stderr, "a cluster with servers of 100 MB has made no step for five minutes\n");
+        std::fprintf(stderr, "a cluster with servers of 100 MB made no step for five minutes\n");
         std::exit(1);
       }
   }

@@ -29,7 +29,7 @@ while [[ $# -gt 0 ]]; do
     --peers | --rounds)
       [[ $# -ge 2 ]] || { echo "error: $1 needs a value" >&2; exit 2; }
       case $1 in
-        --peers) environments=$2; [[ -d $2 ]] || { echo "error: there is no folder $2" >&2; exit 2; } ;;
+        --peers) environments=$2; [[ -d $2 ]] || { echo "error: folder $2 does not exist" >&2; exit 2; } ;;
         --rounds) rounds=$2 ;;
       esac
       shift
@@ -38,7 +38,7 @@ while [[ $# -gt 0 ]]; do
     --publish) publish=yes ;;
     -*) echo "error: unknown argument $1 (--peers, --rounds, --quick, --publish)" >&2; exit 2 ;;
     *)
-      [[ " ${known[*]} " == *" $1 "* ]] || { echo "error: there is no suite $1; there are: ${known[*]}" >&2; exit 2; }
+      [[ " ${known[*]} " == *" $1 "* ]] || { echo "error: unknown suite $1; choose from: ${known[*]}" >&2; exit 2; }
       suites+=("$1")
       ;;
   esac
@@ -48,10 +48,10 @@ done
 if [[ -n $quick && -n $publish ]]; then echo "error: --quick measures too little to --publish" >&2; exit 2; fi
 rounds=${rounds:-${quick:+1}}
 rounds=${rounds:-3}
-[[ $rounds =~ ^[1-9][0-9]*$ ]] || { echo "error: --rounds $rounds is not a number of rounds" >&2; exit 2; }
-if [[ -n $publish && $rounds -lt 2 ]]; then echo "error: --publish compares at least 2 rounds" >&2; exit 2; fi
+[[ $rounds =~ ^[1-9][0-9]*$ ]] || { echo "error: --rounds must be a positive number, but is $rounds" >&2; exit 2; }
+if [[ -n $publish && $rounds -lt 2 ]]; then echo "error: --publish requires at least 2 rounds" >&2; exit 2; fi
 if [[ ! -d $environments ]]; then
-  echo "the Python peers are not installed, so Weft runs without them: bash bench/peers/install.sh" >&2
+  echo "the Python peers are not installed, so only Weft is measured; install them with bash bench/peers/install.sh" >&2
 fi
 
 need_benchmarks
@@ -288,7 +288,7 @@ if [[ ${#targets[@]} -gt 0 ]]; then build default "${targets[@]}"; fi
 
 read -r load _ < /proc/loadavg
 if awk -v load="$load" -v cores="$(nproc)" 'BEGIN { exit !(load > cores / 4) }'; then
-  echo "the load of this machine is $load: do not trust the ratios, since a load slows peers with several threads most" >&2
+  echo "the load of this machine is $load: the ratios are not reliable, because load slows peers with several threads most" >&2
 fi
 for ((round = 1; round <= rounds; ++round)); do
   for suite in "${suites[@]}"; do

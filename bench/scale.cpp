@@ -80,7 +80,7 @@ std::vector<double> in_processes(int ranks, Work work) {
   }
   for (const pid_t child : children) ::waitpid(child, nullptr, 0);
   if (values.size() != children.size()) {
-    std::fprintf(stderr, "error: %zu of %d processes have failed\n", children.size() - values.size(), ranks);
+    std::fprintf(stderr, "error: %zu of %d processes failed\n", children.size() - values.size(), ranks);
     std::exit(1);
   }
   return values;

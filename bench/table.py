@@ -243,7 +243,7 @@ def update_results(rows, results, machine, commit):
                     "weft": statistics.median(by_peer["weft"].values()), "peer": display_name(peer),
                     "peer_figure": statistics.median(by_peer[peer].values()), "times_as_fast": round(peers[peer], 3)}
     if faults:
-        sys.exit("\n".join([f"{results} is unchanged, since figures vary by more than {VARIATION:.0%} between rounds; "
+        sys.exit("\n".join([f"{results} is unchanged, because figures vary by more than {VARIATION:.0%} between rounds; "
                             "measure again on a quiet machine:", *faults]))
     order = [shown.title for shown in SHOWN]
     path.write_text(json.dumps({"rows": [kept[title] for title in order if title in kept]}, indent=2) + "\n")

@@ -109,7 +109,7 @@ int run(int argc, char** argv) {
   const auto median = [](std::vector<double> all) { return bench::summarise(std::move(all)).median; };
   for (int tries = 0; iperf3(port) == 0; ++tries) {
     if (tries == 20) {
-      std::fprintf(stderr, "iperf3 says nothing; install it\n");
+      std::fprintf(stderr, "iperf3 printed no result; install it\n");
       return 1;
     }
     std::this_thread::sleep_for(100ms);

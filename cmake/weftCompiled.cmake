@@ -5,7 +5,7 @@
 # Unoptimised, that half plans and computes some 80 times slower. So it is optimised in builds without optimisation too, and
 # weft::weft links it there: a developer debugs the program, not Weft. These builds are Debug and, unless CMAKE_CXX_FLAGS sets
 # a level, those without a build type.
-option(WEFT_OPTIMIZED_IN_DEBUG "Link programs of unoptimised builds with an optimised core of Weft" ON)
+option(WEFT_OPTIMIZED_IN_DEBUG "Link unoptimised programs with an optimised core of Weft" ON)
 
 set(weft_is_unoptimised "$<CONFIG:Debug>")
 if(NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O" AND NOT CMAKE_CXX_FLAGS_NONE MATCHES "(^| )-O")

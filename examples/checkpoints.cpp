@@ -54,12 +54,12 @@ void check_settings(const std::string& folder, const run_settings& now) {
   if (!latest) return;
   const std::string& path = latest->path;
   if (then.empty() || then.front() != now.front())
-    refuse(path + " is a checkpoint of another program: give --checkpoint_dir another folder");
+    refuse(path + " is a checkpoint of another program: use another --checkpoint_dir");
   for (const auto& [flag, value] : now)
     for (const auto& [saved_flag, saved] : then)
       if (flag == saved_flag && value != saved)
-        refuse(path + " is of a run with --" + flag + " " + saved + ", and this one has " + value + ": give it --" +
-               flag + " " + saved + ", or another --checkpoint_dir");
+        refuse(path + " was saved with --" + flag + " " + saved + ", but this run has " + value + ": use --" + flag +
+               " " + saved + ", or another --checkpoint_dir");
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ struct kept_run::state {
 
 kept_run::kept_run(std::string folder, bool resume, run_settings settings, run_position& position, bool is_chief) {
   if (folder.empty()) {
-    if (resume) refuse("--resume goes on from what --checkpoint_dir has: give it that too");
+    if (resume) refuse("--resume requires --checkpoint_dir");
     return;
   }
   if (is_chief) {
@@ -81,7 +81,7 @@ kept_run::kept_run(std::string folder, bool resume, run_settings settings, run_p
     const std::vector<checkpoint_info> all = list_checkpoints(folder, "checkpoint", &damaged);
     if (!resume && !(all.empty() && damaged.empty()))
       refuse((all.empty() ? damaged.back().path : all.back().path) +
-             " is there already: --resume goes on from it; or give --checkpoint_dir another folder");
+             " already exists: continue from it with --resume, or use another --checkpoint_dir");
     check_settings(folder, settings);
   }
   state_ = std::make_unique<state>();

@@ -78,12 +78,12 @@ inline weft::loss_policy cluster_flags::loss_policy() const { return parse_loss_
 inline void check_losses(const cluster_flags& f) {
   if (f.survives_losses() && (f.strategy == "local" || f.strategy == "mpi"))
     refuse("--strategy " + f.strategy + " does not survive the loss of a task: leave out --on_loss");
-  if (f.shard_steps && f.shard_dir.empty()) refuse("--shard_steps is of --shard_dir");
+  if (f.shard_steps && f.shard_dir.empty()) refuse("--shard_steps requires --shard_dir");
   if (f.shard_dir.empty()) return;
   if (!has_servers(f))
-    refuse("--shard_dir is of strategies with parameter servers: sync, async, backups:N and stale:N");
+    refuse("--shard_dir requires a strategy with parameter servers: sync, async, backups:N or stale:N");
   if (f.loss_policy().wait.count() == 0)
-    refuse("--shard_dir has other processes take the places of lost parameter servers: give --on_loss wait:SECONDS");
+    refuse("--shard_dir lets other processes replace lost parameter servers: also give --on_loss wait:SECONDS");
 }
 
 /// How many addresses there are. Refuses one that the other tasks could not know.
@@ -92,7 +92,7 @@ inline std::int64_t count_hosts(const char* flag, const std::string& hosts) {
   for (std::size_t at = 0, end; at < hosts.size(); at = end + 1) {
     end = std::min(hosts.find(',', at), hosts.size());
     if (weft::parse_endpoint(hosts.substr(at, end - at)).port == 0)
-      refuse(std::string("--") + flag + " has port 0, which means any; the other tasks must know which");
+      refuse(std::string("--") + flag + " must not have port 0, because the other tasks must know the port");
     ++count;
   }
   return count;
@@ -108,9 +108,10 @@ inline void take_trust(cluster_flags& f) {
   for (const auto& [flag, path] : of_tls)
     if (path.empty()) missing += (missing.empty() ? "" : " and ") + std::string(flag);
   const bool has_tls = !f.tls_cert.empty() || !f.tls_key.empty() || !f.tls_ca.empty();
-  if (has_tls && !missing.empty()) refuse("--tls_cert, --tls_key and --tls_ca go together: give " + missing + " too");
+  if (has_tls && !missing.empty())
+    refuse("--tls_cert, --tls_key and --tls_ca require each other: also give " + missing);
   if (f.strategy == "local" && (has_tls || !f.secret_file.empty()))
-    refuse("--strategy local talks to nobody: leave out --secret_file, --tls_cert, --tls_key and --tls_ca");
+    refuse("--strategy local uses no network: leave out --secret_file, --tls_cert, --tls_key and --tls_ca");
   if (!f.secret_file.empty()) f.secret = weft::cluster_secret::from_file(f.secret_file);
   if (has_tls) f.tls = weft::tls_credentials::from_files(f.tls_cert, f.tls_key, f.tls_ca);
 }
@@ -132,20 +133,22 @@ inline void check_environment(const cluster_flags& f) {
   const int servers = told.cluster.num_tasks("ps");
   const bool by_tf_config = told.source == "TF_CONFIG";  // weft_launch sets it
   if (has_servers(f) && servers == 0)
-    refuse("--strategy " + f.strategy + " needs parameter servers, and " + told.source +
+    refuse("--strategy " + f.strategy + " needs parameter servers, but " + told.source +
            " names none: " + (by_tf_config ? "start it by weft_launch with --ps 1" : "give --ps 1") +
            ", or choose allreduce, which needs none");
   if (!has_servers(f) && servers > 0)
-    refuse("--strategy " + f.strategy + " has no parameter servers, and " + told.source + " names " +
+    refuse("--strategy " + f.strategy + " has no parameter servers, but " + told.source + " names " +
            std::to_string(servers) + ": start it by weft_launch without --ps, or choose async or sync");
   if (told.cluster.num_tasks("worker") == 0)
     refuse(told.source + " names no task of job 'worker': " + to_string(told.cluster));
   if (told.job != "ps" && told.job != "worker")
-    refuse(told.source + " makes this process a task of job '" + told.job + "'; this program has ps and worker");
+    refuse(told.source + " makes this process a task of job '" + told.job +
+           "', but this program has the jobs ps and worker");
   for (const char* job : {"ps", "worker"})
     if (told.cluster.num_tasks(job) > 0 && !told.cluster.is_dense(job))
-      refuse(told.source + " numbers the tasks of job '" + job + "' with holes, and these divide the work by their " +
-             "numbers: number them from 0 on; the cluster is " + to_string(told.cluster));
+      refuse(told.source + " must number the tasks of job '" + job +
+             "' from 0 without gaps, because the numbers divide the " + "work; the cluster is " +
+             to_string(told.cluster));
 }
 
 /// The cluster of --hosts, or the one that a launcher or a scheduler has told, where no flag names any; one parameter
@@ -153,19 +156,18 @@ inline void check_environment(const cluster_flags& f) {
 inline void take_cluster(cluster_flags& f) {
   const bool named = !f.job_name.empty() || !f.ps_hosts.empty() || !f.worker_hosts.empty();
   if (!f.hosts.empty() && named)
-    refuse(
-        "--hosts says where all tasks are: leave out --job_name, --ps_hosts and --worker_hosts, or leave out --hosts");
+    refuse("--hosts lists all tasks: leave out --job_name, --ps_hosts and --worker_hosts, or leave out --hosts");
   if (f.strategy == "local") {
     if (const std::size_t tasks = f.chosen_strategy ? 1 : weft::tasks_in_environment(); tasks > 1)
       refuse("this is one of " + std::to_string(tasks) +
-             " tasks that were started together, and without --strategy each would train a model of its own: give "
-             "--strategy sync, async, allreduce or mpi, or --strategy local if that is what you want");
+             " tasks that were started together, but without --strategy each trains a separate model: give "
+             "--strategy sync, async, allreduce or mpi, or --strategy local for separate models");
     return;
   }
   if (!has_servers(f) && f.ps) refuse("--strategy " + f.strategy + " has no parameter servers: leave out --ps");
   const bool told = f.hosts.empty() && !named && weft::has_cluster_environment();
   if (f.hosts.empty() && !told) {
-    if (f.ps) refuse("--ps is of --hosts, or of a launcher's tasks; here --ps_hosts says how many there are");
+    if (f.ps) refuse("--ps requires --hosts or a launcher; here --ps_hosts gives the parameter servers");
     if (!named) refuse_without_cluster(f);
     return;
   }
@@ -187,7 +189,7 @@ inline void take_cluster(cluster_flags& f) {
   const weft::cluster_spec& cluster = f.environment->cluster;
   check_environment(f);
   if (f.ps && cluster.num_tasks("ps") != *f.ps)
-    refuse("--ps is " + std::to_string(*f.ps) + ", and " + f.environment->source + " names " +
+    refuse("--ps is " + std::to_string(*f.ps) + ", but " + f.environment->source + " names " +
            std::to_string(cluster.num_tasks("ps")) + " parameter servers");
   f.job_name = f.environment->job;
   f.task_index = f.environment->index;
@@ -205,7 +207,7 @@ inline void take_cluster(cluster_flags& f) {
 
 inline void check_backups(const cluster_flags& f, std::int64_t workers) {
   if (f.bound() >= workers)
-    refuse("--strategy " + f.strategy + " leaves no worker of " + std::to_string(workers) + ": give fewer backups");
+    refuse("--strategy " + f.strategy + " leaves none of " + std::to_string(workers) + " workers: use fewer backups");
 }
 
 inline void check_cluster(const cluster_flags& f) {
@@ -213,15 +215,15 @@ inline void check_cluster(const cluster_flags& f) {
     if (!f.job_name.empty() || f.index.value_or(0) != 0 || !f.ps_hosts.empty() || !f.worker_hosts.empty() ||
         !f.hosts.empty() || f.ps)
       refuse(
-          "--strategy local takes no cluster: leave out --hosts, --ps, --job_name, --task_index, --ps_hosts and "
+          "--strategy local uses no cluster: leave out --hosts, --ps, --job_name, --task_index, --ps_hosts and "
           "--worker_hosts, or choose async, sync, allreduce or mpi");
-    if (f.heartbeat_timeout) refuse("--strategy local talks to nobody: leave out --heartbeat_timeout");
+    if (f.heartbeat_timeout) refuse("--strategy local uses no network: leave out --heartbeat_timeout");
     return;
   }
 #if !defined(WEFT_HAS_MPI)
   if (f.strategy == "mpi")
     refuse(
-        "this program was built without MPI: install libopenmpi-dev or libmpich-dev and build it again, or choose "
+        "this program was built without MPI: install libopenmpi-dev or libmpich-dev and rebuild, or choose "
         "allreduce");
 #endif
   if (f.environment) {  // check_environment() has looked at it
@@ -233,7 +235,7 @@ inline void check_cluster(const cluster_flags& f) {
   const auto needs = [&](const std::string& flag) {
     refuse("--strategy " + f.strategy + " needs " + flag +
            (weft::has_cluster_environment()
-                ? "; or leave out --job_name, --ps_hosts and --worker_hosts, for a launcher has named a cluster"
+                ? "; or leave out --job_name, --ps_hosts and --worker_hosts, because a launcher defined a cluster"
                 : ""));
   };
   if (f.job_name != "worker" && f.job_name != "ps")
@@ -253,43 +255,44 @@ inline void cluster_flags::add_to(command_line& line) {
   training_flags::add_to(line);
   line.heading("Cluster");
   line.add("strategy", chosen_strategy, {"local", "async", "sync", "backups:N", "stale:N", "allreduce", "mpi"},
-           "local, unless given: one process; async, sync: parameter servers; backups:1: sync, without the slowest "
+           "local (default): one process; async, sync: parameter servers; backups:1: sync, without the slowest "
            "worker of each step; stale:4: async, no worker more than 4 steps ahead of the slowest; allreduce: workers "
-           "alone; mpi: these, started by mpirun, whose library forms the sums");
+           "only; mpi: the same, started by mpirun, with sums by MPI");
   line.add("hosts", hosts,
-           "where tasks run, one entry for each: a,a,b or node[1-4], at port 2222 of a host and those above it, or "
+           "the tasks' hosts, one entry per task: a,a,b or node[1-4], from port 2222 of each host upwards, or "
            "a:2222,a:2223,b:2222");
-  line.add("ps", ps, 1, 4096, "how many of the first of them are parameter servers; 1 unless given");
-  line.add("min_workers", min_workers, 1, 4096,
-           "of --strategy async and stale, and of --on_loss shrink and take_over: with fewer workers the run ends with "
-           "an error; all, or 1 with --on_loss, unless given");
+  line.add("ps", ps, 1, 4096, "number of parameter servers, the first of --hosts; default: 1");
+  line.add(
+      "min_workers", min_workers, 1, 4096,
+      "minimum number of workers, with --strategy async or stale, or --on_loss shrink or take_over; below it the run "
+      "fails; default: all, or 1 with --on_loss");
   line.add(
       "on_loss", on_loss, [](const std::string& text) { parse_loss_policy(text); },
-      "what the others do when a task is lost: stop; wait:30: wait 30 s for a process that takes its place, then "
-      "stop; wait:30,shrink: then go on without a worker; wait:30,take_over: then compute its part, too");
+      "the others' reaction to a lost task: stop; wait:30: wait 30 s for a replacement process, then "
+      "stop; wait:30,shrink: then continue without the worker; wait:30,take_over: then also compute its part");
   line.add("shard_dir", shard_dir,
-           "folder for what parameter servers hold, so that a process can take the place of one that is lost");
-  line.add("shard_steps", shard_steps, 1, INT64_MAX, "steps from one shard to the next; 100 unless given");
+           "folder for the parameter servers' shards, from which a new process can replace a lost server");
+  line.add("shard_steps", shard_steps, 1, INT64_MAX, "steps between two saves of a shard; default: 100");
   line.add("task_index", index, 0, INT32_MAX,
-           "which entry of --hosts this process is, from 0; the only one on this host unless given. With --job_name: "
-           "which of its job's tasks, 0 unless given. Worker 0 reports");
-  line.add("job_name", job_name, "in place of --hosts, as TensorFlow's programs have it: ps or worker");
-  line.add("ps_hosts", ps_hosts, "and the parameter servers' addresses: host:port,host:port,...");
-  line.add("worker_hosts", worker_hosts, "and the workers' addresses");
+           "this process's entry in --hosts, from 0; default: the only one on this host. With --job_name: "
+           "its index in the job, default 0. Worker 0 reports");
+  line.add("job_name", job_name, "instead of --hosts, as in TensorFlow: ps or worker");
+  line.add("ps_hosts", ps_hosts, "with --job_name: the parameter servers' addresses, host:port,host:port,...");
+  line.add("worker_hosts", worker_hosts, "with --job_name: the workers' addresses");
   line.add("heartbeat_timeout", heartbeat_timeout, 1e5,
-           "seconds of silence after which another task is lost; 1.75 on one host and 10 between hosts unless given");
+           "seconds without a heartbeat after which a task is lost; default: 1.75 on one host, 10 between hosts");
   line.heading("Trust between hosts");
-  line.add("secret_file", secret_file, "file of mode 0600 whose first line all tasks know and nobody else does");
-  line.add("tls_cert", tls_cert, "PEM file of this task's certificate, which encrypts all that travels");
-  line.add("tls_key", tls_key, "that of the certificate's key, of mode 0600");
-  line.add("tls_ca", tls_ca, "that of the authority that has signed the certificates of all tasks");
+  line.add("secret_file", secret_file, "file of mode 0600 whose first line is the secret that all tasks share");
+  line.add("tls_cert", tls_cert, "PEM file of this task's certificate; encrypts all connections");
+  line.add("tls_key", tls_key, "PEM file of the certificate's key, of mode 0600");
+  line.add("tls_ca", tls_ca, "PEM file of the authority that signed all tasks' certificates");
 }
 
 inline void cluster_flags::resolve() {
   strategy = chosen_strategy.value_or("local");
   if (min_workers && !is_asynchronous() && loss_policy().then == weft::loss_action::stop)
     refuse(
-        "--min_workers is of --strategy async and stale, and of --on_loss shrink and take_over: others need all "
+        "--min_workers requires --strategy async or stale, or --on_loss shrink or take_over: others need all "
         "workers");
   check_losses(*this);
   task_index = index.value_or(0);

@@ -61,7 +61,7 @@ struct plan_of_run {
 inline plan_of_run plan_run(const cluster_flags& f, std::size_t images, std::size_t workers) {
   if (images < workers)
     refuse("there are " + std::to_string(images) + " images for " + std::to_string(workers) +
-           " workers; each needs one at least");
+           " workers, but each worker needs at least one");
   // An asynchronous step is one worker's, a synchronous one takes a batch of every worker.
   const bool together = f.strategy != "local" && !f.is_asynchronous();
   const std::int64_t used = static_cast<std::int64_t>(workers) - (f.has_backups() ? f.bound() : 0);
@@ -130,8 +130,8 @@ inline void serve(const cluster_flags& f) {
   std::string lost;
   for (const std::string& each : ended.lost) lost += (lost.empty() ? "" : "; ") + each;
   if (ended.finished.empty())
-    throw weft::error(weft::error_code::unavailable, here.name(), "no worker has finished: " + lost);
-  if (!lost.empty()) std::fprintf(stderr, "not all workers have finished: %s\n", lost.c_str());
+    throw weft::error(weft::error_code::unavailable, here.name(), "no worker finished: " + lost);
+  if (!lost.empty()) std::fprintf(stderr, "not all workers finished: %s\n", lost.c_str());
 }
 
 /// Returns what `read()` does. Where that throws, the other tasks are told why this one ends.
@@ -239,7 +239,7 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
   bool has_begun = false;
   const auto begin = [&] {
     if (std::exchange(has_begun, true)) return;
-    p.time.mark(alone ? "building the graph" : "meeting the others");
+    p.time.mark(alone ? "building the graph" : "connecting to the others");
     start = time_table::clock::now();
     first = run.global_step();
   };

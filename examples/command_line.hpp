@@ -115,7 +115,7 @@ class command_line {
   /// Returns false where --help was asked for and given.
   bool parse(int argc, char** argv) const {
     po::options_description known(purpose_, width, least_of_meanings);
-    known.add_options()("help", "print this and end");
+    known.add_options()("help", "print this help and exit");
     for (const auto& [text, group] : groups_) known.add(group);
     po::variables_map given;
     try {
@@ -123,7 +123,7 @@ class command_line {
       const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
       const auto parsed = po::command_line_parser(argc, argv).options(known).style(style).run();
       for (const auto& option : parsed.options)
-        if (option.position_key >= 0) refuse("\"" + option.value[0] + "\" is no flag (--help lists them)");
+        if (option.position_key >= 0) refuse("\"" + option.value[0] + "\" is not a flag (--help lists the flags)");
       po::store(parsed, given);
       if (given.count("help") == 0) po::notify(given);
     } catch (const po::error& e) {
@@ -183,26 +183,28 @@ struct training_flags {
   void add_to(command_line& line) {
     line.heading("Training");
     line.add("optimizer", optimizer, optimizer_names(), optimizers_help_.c_str());
-    line.add("learning_rate", learning_rate, 1e6, "of the optimizer; its usual one unless given");
+    line.add("learning_rate", learning_rate, 1e6, "learning rate; default: the optimizer's own");
     line.add("schedule", schedule, check_schedule,
-             "of the rate: constant, cosine, warmup:500+exponential:0.96/1000, ...; a wrong one lists them");
-    line.add("epochs", epochs, 1, 1'000'000, "times to see every image");
-    line.add("train_steps", train_steps, 0, 1'000'000'000'000, "steps in place of --epochs; of all workers together");
-    line.add("seed", seed, 0, INT64_MAX, "of the initial weights and the order of the images");
-    line.add("device", device, {"cpu", "cuda"}, "what computes: cpu, or cuda for the first GPU");
-    line.add("threads", threads, 0, max_threads(), "threads of its arithmetic; 0 for one on each core");
+             "schedule of the rate: constant, cosine, warmup:500+exponential:0.96/1000, ...; a wrong one lists all");
+    line.add("epochs", epochs, 1, 1'000'000, "passes over all images");
+    line.add("train_steps", train_steps, 0, 1'000'000'000'000, "steps instead of --epochs, in total over all workers");
+    line.add("seed", seed, 0, INT64_MAX, "seed of the initial weights and the order of the images");
+    line.add("device", device, {"cpu", "cuda"}, "device: cpu, or cuda for the first GPU");
+    line.add("threads", threads, 0, max_threads(), "threads for computation; 0: one per core");
     line.heading("Data");
-    line.add("data_dir", data_dir, "folder of the four IDX files, plain or .gz");
-    line.add("batch_size", batch_size, 1, 60'000, "images a step, in each process");
+    line.add("data_dir", data_dir, "folder with the four IDX files, plain or .gz");
+    line.add("batch_size", batch_size, 1, 60'000, "images per step in each process");
     line.heading("Checkpoints");
-    line.add("checkpoint_dir", checkpoint_dir, "folder for checkpoints: one a minute, one at the end or at Ctrl-C");
-    line.add("checkpoint_steps", checkpoint_steps, 0, INT64_MAX, "a checkpoint every so many steps, not every minute");
-    line.add("resume", resume, "go on from the latest checkpoint, if there is one");
+    line.add("checkpoint_dir", checkpoint_dir,
+             "folder for checkpoints: one per minute, and one at the end or at Ctrl-C");
+    line.add("checkpoint_steps", checkpoint_steps, 0, INT64_MAX,
+             "steps between two checkpoints, instead of one per minute");
+    line.add("resume", resume, "continue from the latest checkpoint, if there is one");
     line.heading("Output");
     line.add("progress", progress, "auto, bar, lines or none");
-    line.add("log_dir", log_dir, "folder for event files, which tensorboard --logdir shows");
-    line.add("json", json, "file for the result, as one JSON object");
-    line.add("least_accuracy", least_accuracy, 1, "ends with an error below this test accuracy");
+    line.add("log_dir", log_dir, "folder for event files, for tensorboard --logdir");
+    line.add("json", json, "file for the result, one JSON object");
+    line.add("least_accuracy", least_accuracy, 1, "fail if the test accuracy is below this");
   }
 
   weft::device_spec place() const { return device == "cuda" ? weft::device_spec(weft::cuda{0}) : weft::cpu{0}; }
@@ -244,7 +246,7 @@ struct training_flags {
     for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
     return text;
   }
-  std::string optimizers_help_ = "what makes the steps: " + choices(optimizer_names());
+  std::string optimizers_help_ = "optimizer: " + choices(optimizer_names());
 };
 
 /// Throws where it is below what is to be reached, when all else is done.

@@ -31,8 +31,8 @@ void for_each_optimizer(F f) {
 constexpr const char* schedules =
     "constant, exponential:0.96/1000, staircase:0.94/2epochs, natural_exp:0.5/1000, inverse_time:0.5/1000, "
     "piecewise:1000=0.5,2000=0.1, "
-    "polynomial:5000/2, cosine:5000, cosine_restarts:1000, one_cycle:5000, warmup:500+ before any of them, and 5epochs "
-    "for so many epochs' steps";
+    "polynomial:5000/2, cosine:5000, cosine_restarts:1000, one_cycle:5000; warmup:500+ may precede any, and 5epochs "
+    "stands for the steps of 5 epochs";
 
 /// A schedule as it was written, number by number.
 class schedule_reader {
@@ -69,9 +69,7 @@ class schedule_reader {
   void end() {
     if (!left_.empty()) wrong();
   }
-  [[noreturn]] void wrong() const {
-    refuse("--schedule is \"" + spec_ + "\", which is none of those that there are: " + schedules);
-  }
+  [[noreturn]] void wrong() const { refuse("--schedule is \"" + spec_ + "\"; it must be one of " + schedules); }
 
  private:
   const std::string& spec_;

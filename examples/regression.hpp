@@ -132,7 +132,7 @@ inline void compare(const problem& p, double penalty, std::uint64_t seed) {
     if (!(difference <= most)) missed += (missed.empty() ? "" : ", ") + std::string(how.name);
   }
   check_output();
-  if (!missed.empty()) refuse("descent has not reached the coefficients of the normal equations: " + missed);
+  if (!missed.empty()) refuse("gradient descent did not reach the coefficients of the normal equations: " + missed);
 }
 
 /// The command line of both programs, and how they end.
@@ -141,10 +141,10 @@ int main(int argc, char** argv, const char* purpose, double penalty, bool takes_
   std::int64_t examples = 1000, seed = 1;
   double noise = 0.5;
   command_line line(purpose);
-  line.add("examples", examples, 100, 1'000'000, "that are drawn");
-  line.add("noise", noise, "standard deviation of what the targets have beside the linear function");
-  if (takes_penalty) line.add("penalty", penalty, "on the squares of the coefficients");
-  line.add("seed", seed, 0, INT64_MAX, "of the examples and of their order");
+  line.add("examples", examples, 100, 1'000'000, "number of random examples");
+  line.add("noise", noise, "standard deviation of the noise added to the targets");
+  if (takes_penalty) line.add("penalty", penalty, "penalty on the squares of the coefficients");
+  line.add("seed", seed, 0, INT64_MAX, "seed of the examples and their order");
   if (!line.parse(argc, argv)) {
     check_output();
     return 0;

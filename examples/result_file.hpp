@@ -24,7 +24,7 @@ inline int tell_failure() noexcept {
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    std::fputs("error: there is not enough memory\n", stderr);
+    std::fputs("error: out of memory\n", stderr);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
   }

@@ -27,7 +27,7 @@ if [[ $name == --help || $name == -h ]]; then
   exit
 fi
 if [[ $name == *" "* || " $examples" != *" $name "* ]]; then
-  echo "error: there is no example ${1:-$name}; there are: $examples" >&2
+  echo "error: unknown example ${1:-$name}; choose one of: $examples" >&2
   exit 2
 fi
 need_examples

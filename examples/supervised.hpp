@@ -66,9 +66,9 @@ weft::hook log_hook(event_log& log, weft::session& s, const training& train, dou
 /// Refuses to go on from a position that these data do not have: `batches` of them make an epoch.
 inline void check_position(const run_position& at, std::int64_t batches) {
   if (at.batch >= 0 && at.batch < batches && at.epoch >= 0) return;
-  refuse("the checkpoint goes on from batch " + std::to_string(at.batch) + " of epoch " + std::to_string(at.epoch) +
-         ", and an epoch has " + std::to_string(batches) +
-         " batches, counted from 0: give the images that the run has begun with, or another --checkpoint_dir");
+  refuse("the checkpoint continues from batch " + std::to_string(at.batch) + " of epoch " + std::to_string(at.epoch) +
+         ", but an epoch has " + std::to_string(batches) +
+         " batches, counted from 0: use the images that the run began with, or another --checkpoint_dir");
 }
 
 /// Logs some of the images of 28 x 28 that a run learns from.
@@ -95,7 +95,7 @@ void make_steps(Run& run, const run_position& at, const Batches& batches, Step&&
 template <class Run>
 void tell_resumed(const Run& run, const training_flags& f) {
   if (run.restored_step() >= 0)
-    std::fprintf(stderr, "goes on from step %lld, in %s\n", static_cast<long long>(run.restored_step()),
+    std::fprintf(stderr, "continues from step %lld, in %s\n", static_cast<long long>(run.restored_step()),
                  f.checkpoint_dir.c_str());
   else if (f.resume)
     std::fprintf(stderr, "--resume: %s has no checkpoint, so training begins at step 0\n", f.checkpoint_dir.c_str());
@@ -105,7 +105,7 @@ void tell_resumed(const Run& run, const training_flags& f) {
 template <class Run>
 void tell_saved(const Run& run, const training_flags& f) {
   if (run.saved_step() >= 0)
-    std::fprintf(stderr, "stopped at step %lld; --resume goes on from it, in %s\n",
+    std::fprintf(stderr, "stopped at step %lld; --resume continues from it, in %s\n",
                  static_cast<long long>(run.saved_step()), f.checkpoint_dir.c_str());
 }
 

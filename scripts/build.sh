@@ -9,7 +9,7 @@ forget_if_moved() {
   source=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
   folder=$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$cache")
   [[ $(realpath -m "$source") == "$(realpath .)" && $(realpath -m "$folder") == "$(realpath "$1")" ]] && return 0
-  echo "$1 was made in $folder, for $source: it is configured anew here"
+  echo "$1 was configured in $folder for $source, so it is configured again"
   rm -rf "$cache" "$1/CMakeFiles"
 }
 

@@ -32,12 +32,12 @@ sanitizers() { echo 'int main() {}' | clang++ -fsanitize=address -x c++ - -o /de
 install_missing() {
   [ ${#missing_packages[@]} -eq 0 ] && return
   if ! command -v apt-get > /dev/null; then
-    echo "error: this script installs packages on Debian and Ubuntu only; install what is named above and run it again" >&2
+    echo "error: this script installs packages only on Debian and Ubuntu; install those listed above and run it again" >&2
     return 1
   fi
   local sudo=()
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo > /dev/null || { echo "error: run as root or install sudo to install: ${missing_packages[*]}" >&2; return 1; }
+    command -v sudo > /dev/null || { echo "error: run as root, or install sudo, to install: ${missing_packages[*]}" >&2; return 1; }
     sudo=(sudo)
   fi
   local apt=("${sudo[@]}" env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q)
@@ -49,7 +49,7 @@ install_missing() {
   when_unlocked "$said" "${install[@]}" ||
     { when_unlocked "$said" "${apt[@]}" update && when_unlocked "$said" "${install[@]}"; } || status=1
   if [ $status -ne 0 ]; then
-    echo "error: apt-get could not install ${missing_packages[*]}; it says:" >&2
+    echo "error: apt-get could not install ${missing_packages[*]}; its output:" >&2
     tail -n 15 "$said" | sed 's/^/  /' >&2
   fi
   rm -f "$said"
@@ -99,30 +99,30 @@ need_examples() {
   need_build_tools
   need libboost-program-options-dev "the examples' flags" library boost_program_options
   need libboost-serialization-dev "checkpoints" library boost_serialization
-  need dataset-fashion-mnist "70,000 images to learn from" [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ]
+  need dataset-fashion-mnist "70,000 images for training and tests" [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ]
 }
 
 need_tests() {
   need_examples
   need libboost-test-dev "runs the tests" library boost_unit_test_framework
-  need clang "the second compiler that everything is checked with" command -v clang++
+  need clang "the second compiler for all checks" command -v clang++
   need libclang-rt-dev "clang's sanitizers" sanitizers
   need libopenblas-dev "a CBLAS, the alternative to oneDNN" header cblas.h
   need python3 "runs the checks of headers and error messages" command -v python3
-  need libopenmpi-dev "Open MPI, whose sums workers may use" command -v mpicxx.openmpi
-  need openmpi-bin "starts programs that use it" command -v mpiexec.openmpi
+  need libopenmpi-dev "Open MPI, for sums by MPI" command -v mpicxx.openmpi
+  need openmpi-bin "starts programs of Open MPI" command -v mpiexec.openmpi
   need libmpich-dev "MPICH, the other MPI library" command -v mpicxx.mpich
-  need mpich "starts programs that use it" command -v mpiexec.mpich
+  need mpich "starts programs of MPICH" command -v mpiexec.mpich
   # Daemons, which nobody wants to find on his machine after he has run tests.
   if [ -n "${CI:-}" ]; then
     need slurmctld "Slurm's controller, for the job scripts" command -v slurmctld
     need slurmd "Slurm's daemon of a node" command -v slurmd
     need slurm-client "submits jobs to Slurm" command -v sbatch
-    need munge "proves to Slurm who asks" command -v munged
+    need munge "authenticates users to Slurm" command -v munged
     need python3-pip "installs clang-format, safetensors and tensorboard for the tests" python3 -m pip --version
   fi
   need doxygen "builds the API reference" command -v doxygen
-  need ccache "compiles nothing twice" command -v ccache
+  need ccache "caches compilations" command -v ccache
 }
 
 need_benchmarks() {

@@ -35,9 +35,9 @@ bounded() {
 
 # Toolkits outside of PATH: the usual place.
 command -v nvcc > /dev/null || export PATH=$PATH:/usr/local/cuda/bin
-command -v nvcc > /dev/null || { echo "error: there is no nvcc on this machine" >&2; exit 1; }
+command -v nvcc > /dev/null || { echo "error: nvcc is not installed" >&2; exit 1; }
 command -v nvidia-smi > /dev/null && nvidia-smi -L > /dev/null 2>&1 ||
-  { echo "error: nvidia-smi sees no GPU here; bash test/run.sh --preset cuda compiles the tests" >&2; exit 1; }
+  { echo "error: nvidia-smi finds no GPU; bash test/run.sh --preset cuda compiles the tests without one" >&2; exit 1; }
 card=$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0)
 capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0)
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader -i 0)
@@ -59,7 +59,7 @@ command -v ninja > /dev/null && [[ ! -e $folder/Makefile ]] && options+=(-G Ninj
 # The examples need Boost.
 if ! echo 'int main() {}' | g++ -x c++ - -lboost_program_options -o /dev/null 2> /dev/null; then
   options+=(-DWEFT_BUILD_EXAMPLES=OFF)
-  echo "without the examples: Boost.Program_options is absent"
+  echo "the examples are not built: Boost.Program_options is not installed"
 fi
 # cuDNN and NCCL as Python packages, where they are not beside the toolkit.
 python=$(command -v python3 || true)
@@ -101,7 +101,7 @@ if [[ -x $folder/bench/bench_gpu ]]; then
   grep . "$folder.bench.log" >&2
   # Right values, but far too slow: only `explain` tells.
   if grep -q 'graphics cards.*, cuDNN [0-9]' "$folder.configure.log" && grep -m 3 'conv2d.*plain kernel' "$rows" >&2; then
-    failures+=("a convolution of LeNet is not cuDNN's")
+    failures+=("a convolution of LeNet does not use cuDNN")
   fi
   grep -q 'cannot be recorded' "$rows" && failures+=("a step cannot be recorded")
 fi
@@ -109,7 +109,7 @@ if [[ -z $quick && -n $python ]] && "$python" -c 'import torch; assert torch.cud
   bounded 60 "$python" bench/gpu_torch.py --seconds 1 >> "$rows" 2> "$folder.torch.log" || say "PyTorch: failed"
   say "PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
 else
-  say "PyTorch: absent or left out"
+  say "PyTorch: not installed, or skipped"
 fi
 say ""
 if [[ -n $python ]]; then
@@ -126,7 +126,7 @@ bounded 90 ctest --test-dir "$folder" -L cuda -E '^cuda[.]deep_models$' --output
   > "$folder.ctest.log" 2>&1
 case $? in
   0) ;;
-  124 | 137) failures+=("ctest: not done in time") ;;
+  124 | 137) failures+=("ctest: timed out") ;;
   *) failures+=("ctest") ;;
 esac
 grep -E '% tests passed|\(Failed\)|\(Timeout\)|Not Run|Skipped' "$folder.ctest.log" |
@@ -144,7 +144,7 @@ sanitize() {
   running+=("$! $tool $2")
 }
 if [[ -n $quick ]]; then
-  say "sanitizers: left out"
+  say "sanitizers: skipped"
 elif command -v compute-sanitizer > /dev/null; then
   start=$SECONDS
   # Libraries ask CUDA for what it may refuse; only accesses to memory are looked at.
@@ -161,7 +161,7 @@ elif command -v compute-sanitizer > /dev/null; then
     if [[ $status == 0 ]]; then
       say "$tool $program: clean"
     elif [[ $status == 124 || $status == 137 ]]; then
-      say "$tool $program: not done in time"
+      say "$tool $program: timed out"
     elif grep -q 'Device not supported' "$log"; then
       say "$tool $program: compute-sanitizer does not support this machine"
     else
@@ -171,10 +171,10 @@ elif command -v compute-sanitizer > /dev/null; then
   done
   say "sanitizers: $((SECONDS - start)) s"
 else
-  say "sanitizers: compute-sanitizer is absent"
+  say "sanitizers: compute-sanitizer is not installed"
 fi
 
-say "" "$((SECONDS - begun)) s in all"
+say "" "$((SECONDS - begun)) s in total"
 if [[ ${#failures[@]} -gt 0 ]]; then
   say "failed: $(IFS=,; echo "${failures[*]}")"
   exit 1

@@ -56,13 +56,13 @@ install_missing
 # first preset is built.
 install_packages() {
   python_packages build/clang-format clang-format==19.1.7 ||
-    echo "packaging.formatting is skipped: pip could not install clang-format (build/clang-format.log)"
+    echo "packaging.formatting is skipped: pip could not install clang-format (see build/clang-format.log)"
   [[ -z ${WEFT_PYTHON:-} ]] || return 0
   if python_packages build/python 'tensorboard>=2.19,<3' 'safetensors>=0.5,<1' 'numpy<3'; then
     printf '#!/bin/sh\nPYTHONPATH="${0%%/*}" exec python3 "$@"\n' > build/python/interpreter
     chmod +x build/python/interpreter
   else
-    echo "checks by safetensors and tensorboard are skipped: pip could not install them (build/python.log)"
+    echo "checks by safetensors and tensorboard are skipped: pip could not install them (see build/python.log)"
   fi
 }
 mkdir -p build
@@ -147,14 +147,14 @@ else
     configure=(-DWEFT_CUDA_FEW="$([[ -n $long ]] && echo OFF || echo ON)")
     run cuda
   else
-    echo "=== cuda: there is no nvcc here, the programs for GPUs are not compiled"
+    echo "=== cuda: nvcc is not installed, so the programs for GPUs are not compiled"
   fi
 fi
 
 printf '%s\n' "${took[@]}"
-printf '%d minutes in all\n' $(((SECONDS + 59) / 60))
+printf '%d minutes in total\n' $(((SECONDS + 59) / 60))
 awk '/^(direct|preprocessed)_cache_hit$/ { ++hits } /^cache_miss$/ { ++misses }
-  END { printf "ccache: %d of %d files had been compiled before\n", hits, hits + misses }' "$CCACHE_STATSLOG"
+  END { printf "ccache: %d of %d files were in the cache\n", hits, hits + misses }' "$CCACHE_STATSLOG"
 if [[ ${#failed[@]} -gt 0 ]]; then
   echo "failed: ${failed[*]}" >&2
   exit 1

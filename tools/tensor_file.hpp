@@ -136,12 +136,12 @@ inline std::unique_ptr<tensor_file> open_checkpoint(const std::string& path) {
   if (names.size() > 1)
     throw error(error_code::invalid_argument, "open",
                 {path, " has checkpoints named ", *names.begin(), " and ", *names.rbegin(),
-                 "; give the folder of one checkpoint"});
+                 "; pass the folder of one checkpoint"});
   const auto newest = names.empty() ? std::nullopt : latest_checkpoint(path, *names.begin());
   if (!newest)
     throw error(error_code::not_found, "open",
-                {path, " is neither a checkpoint nor the folder of a saver: it has no ", detail::index_name,
-                 ", and no folder in it has a valid one"});
+                {path, " must be a checkpoint or a saver's folder, but it has no ", detail::index_name,
+                 ", nor a subfolder with a valid one"});
   return std::make_unique<weft_checkpoint>(*newest, "checkpoint " + fs::path(*newest).filename().string());
 }
 

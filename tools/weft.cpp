@@ -27,32 +27,30 @@ using namespace tool;
 namespace {
 
 constexpr const char* help =
-    R"(weft: looks into files of tensors, compares them and converts them; prints TensorBoard's event files; checks files
-of records
+    R"(weft: inspects, compares and converts files of tensors; prints TensorBoard's event files; checks TFRecord files
 
 usage:
-  weft inspect FILE [--no-statistics]   names, element types, extents; min, max, mean, standard deviation, NaNs
-  weft compare A B [--tolerance T]      which tensors differ; 0 if all are equal, within T if it is given, else 1
-  weft convert FROM TO [--tensor NAME]  TO ends in .safetensors, .npz or .npy; --tensor takes only this one
+  weft inspect FILE [--no-statistics]   print names, element types, extents; min, max, mean, standard deviation, NaNs
+  weft compare A B [--tolerance T]      print the tensors that differ, by more than T if given; exit with 1 if any do
+  weft convert FROM TO [--tensor NAME]  write TO, a .safetensors, .npz or .npy file; --tensor: only this tensor
   weft events PATH [--tag GLOB] [--json]
-                                        what an event file has, or those of a folder and the folders in it: step, time
-                                        (UTC), tag, values; --tag takes only tags that match, 'train/*'; --json: a line of
-                                        JSON each
-  weft records check FILE               counts the records of a TFRecord or event file, and the damaged places; 1 if any
-  weft records repair FILE TO           writes the whole records of FILE to TO, packed if that ends in .gz
+                                        print the events of a file, or of all event files in a folder: step, time (UTC),
+                                        tag, values; --tag: only tags that match, such as 'train/*'; --json: one line of
+                                        JSON for each
+  weft records check FILE               count records and damaged places of a TFRecord or event file; exit with 1 if any
+  weft records repair FILE TO           write the undamaged records of FILE to TO, compressed if TO ends in .gz
   weft --help
   weft --version
 
-Files are safetensors (PyTorch, Hugging Face), NumPy's .npy and .npz, checkpoints of Weft's saver by their folder, or
-the newest checkpoint in a saver's folder, and checkpoints of TensorFlow's Saver, format V2, by their prefix or the
-.index file.
+A file can be safetensors (PyTorch, Hugging Face), NumPy's .npy or .npz, the folder of a Weft checkpoint, a saver's
+folder (its newest checkpoint), or a checkpoint of TensorFlow's Saver, format V2, given by its prefix or .index file.
 
-Exit status: 0; 1 if files differ or records are damaged; 2 if something is wrong, with a message on the standard error.
+Exit status: 0 on success; 1 if files differ or records are damaged; 2 after an error, with a message on standard error.
 )";
 
 /// Throws for what the user has to write otherwise.
 [[noreturn]] void misuse(const std::string& why) {
-  throw error(error_code::invalid_argument, "weft", why + "; weft --help tells how it is used");
+  throw error(error_code::invalid_argument, "weft", why + "; see weft --help");
 }
 
 struct arguments {
@@ -70,7 +68,7 @@ struct arguments {
       const std::size_t equals = word.find('=');
       const std::string name = word.substr(0, equals);
       const auto option = known.find(name);
-      if (option == known.end()) misuse("there is no option " + name + " of " + given[1]);
+      if (option == known.end()) misuse(std::string(given[1]) + " has no option " + name);
       if (!option->second && equals != std::string::npos) misuse(name + " takes no value");
       if (option->second && equals == std::string::npos && i + 1 == count) misuse(name + " needs a value");
       options[name] = !option->second ? "" : equals != std::string::npos ? word.substr(equals + 1) : given[++i];
@@ -155,7 +153,7 @@ void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t 
 }
 
 int inspect(const arguments& a) {
-  if (a.words.size() != 1) misuse("inspect takes one file");
+  if (a.words.size() != 1) misuse("inspect requires one file");
   const auto file = open(a.words[0]);
   std::vector<std::vector<std::string>> rows{{"name", "type", "extents"}};
   const bool numbers = !a.has("--no-statistics");
@@ -219,13 +217,13 @@ std::string index_text(const shape& extents, std::size_t element) {
 }
 
 int compare(const arguments& a) {
-  if (a.words.size() != 2) misuse("compare takes two files");
+  if (a.words.size() != 2) misuse("compare requires two files");
   double tolerance = 0;
   if (const auto given = a.options.find("--tolerance"); given != a.options.end()) {
     char* end = nullptr;
     tolerance = std::strtod(given->second.c_str(), &end);
     if (given->second.empty() || *end != '\0' || !(tolerance >= 0))
-      misuse("--tolerance is a number of at least 0, not " + given->second);
+      misuse("--tolerance must be a number of at least 0, but is " + given->second);
   }
   const auto left = open(a.words[0]), right = open(a.words[1]);
   // The only tensor of an .npy file has no name of its own.
@@ -260,10 +258,10 @@ int compare(const arguments& a) {
 // ---- convert ----
 
 int convert(const arguments& a) {
-  if (a.words.size() != 2) misuse("convert takes two files");
+  if (a.words.size() != 2) misuse("convert requires two files");
   const std::string& to = a.words[1];
   const bool npy = to.ends_with(".npy"), npz = to.ends_with(".npz"), safe = to.ends_with(".safetensors");
-  if (!npy && !npz && !safe) misuse(to + " ends neither in .safetensors nor in .npz or .npy");
+  if (!npy && !npz && !safe) misuse(to + " must end in .safetensors, .npz or .npy");
   const auto file = open(a.words[0]);
   std::vector<tensor_info> chosen;
   const auto wanted = a.options.find("--tensor");
@@ -272,13 +270,14 @@ int convert(const arguments& a) {
     if (is_readable(t) || wanted != a.options.end())
       chosen.push_back(t);
     else
-      std::fprintf(stderr, "weft: left out: %s is %s, which Weft has not\n", printable(t.name).c_str(),
+      std::fprintf(stderr, "weft: skipped: %s is %s, which Weft does not support\n", printable(t.name).c_str(),
                    described(t).c_str());
   }
   if (wanted != a.options.end() && chosen.empty())
     throw error(error_code::not_found, "convert", {a.words[0], " has no tensor ", printable(wanted->second)});
   if (npy && chosen.size() != 1)
-    misuse(str_cat({to, " holds one tensor, and ", a.words[0], " has ", chosen.size(), ": --tensor NAME takes one"}));
+    misuse(str_cat(
+        {to, " can contain one tensor, but ", a.words[0], " has ", chosen.size(), ": select one with --tensor NAME"}));
   if (npy) {
     write_npy(to, file->read(chosen[0]));
   } else if (npz) {
@@ -313,7 +312,7 @@ std::vector<std::string> event_files(const std::string& path) {
   }
   if (failed) throw error(error_code::unavailable, "events", {path, " cannot be read: ", failed.message()});
   if (files.empty())
-    throw error(error_code::not_found, "events", {path, " has no event file: their names have tfevents in them"});
+    throw error(error_code::not_found, "events", {path, " has no event file, whose name contains tfevents"});
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -347,7 +346,7 @@ std::string line_of(const event_line& e) {
 }
 
 int events(const arguments& a) {
-  if (a.words.size() != 1) misuse("events takes one file or folder");
+  if (a.words.size() != 1) misuse("events requires one file or folder");
   const bool json = a.has("--json");
   const auto tag = a.options.find("--tag");
   const std::vector<std::string> files = event_files(a.words[0]);
@@ -377,14 +376,14 @@ int events(const arguments& a) {
 
 int records(const arguments& a) {
   const bool repair = !a.words.empty() && a.words[0] == "repair";
-  if (!repair && (a.words.empty() || a.words[0] != "check")) misuse("records is followed by check or repair");
+  if (!repair && (a.words.empty() || a.words[0] != "check")) misuse("records requires check or repair");
   if (a.words.size() != (repair ? 3u : 2u))
-    misuse(repair ? "records repair takes two files" : "records check takes a file");
+    misuse(repair ? "records repair requires two files" : "records check requires a file");
   data::record_reader file(a.words[1], {.skip_damaged = true});
   std::optional<data::record_writer> out;
   if (repair) {
     std::error_code none;
-    if (std::filesystem::equivalent(a.words[1], a.words[2], none)) misuse("records repair writes to another file");
+    if (std::filesystem::equivalent(a.words[1], a.words[2], none)) misuse("records repair must write to another file");
     out.emplace(a.words[2], a.words[2].ends_with(".gz") ? data::compression::gzip : data::compression::none);
   }
   std::uint64_t bytes = 0;
@@ -410,7 +409,7 @@ int run(int count, char** given) {
   if (command == "convert") return convert({count, given, {{"--tensor", true}}});
   if (command == "events") return events({count, given, {{"--tag", true}, {"--json", false}}});
   if (command == "records") return records({count, given, {}});
-  misuse(command.empty() ? "there is no command" : "there is no command " + std::string(command));
+  misuse(command.empty() ? "a command is required" : "unknown command " + std::string(command));
 }
 
 }  // namespace

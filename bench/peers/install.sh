@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 known=(torch tf)
 for name in "$@"; do
-  [[ " ${known[*]} " == *" $name "* ]] || { echo "error: unknown environment $name; known are: ${known[*]}" >&2; exit 2; }
+  [[ " ${known[*]} " == *" $name "* ]] || { echo "error: unknown environment $name; choose from: ${known[*]}" >&2; exit 2; }
 done
 [[ $# -gt 0 ]] || set -- "${known[@]}"
 python3 -m venv --help > /dev/null 2>&1 || { echo "error: python3 has no module venv; install python3-venv" >&2; exit 1; }

@@ -41,7 +41,7 @@ using blow = void (*)(tasks& all, int victim, const second_network* network);
 
 void await_end(tasks& all, int victim, std::chrono::milliseconds time) {
   if (!all.await(time, [&] { return all.processes()[static_cast<std::size_t>(victim)].is_over; }))
-    throw std::runtime_error("a process that was hit has not ended in time");
+    throw std::runtime_error("a process that was signalled did not end in time");
 }
 
 /// Until those have found the victim gone that it talks to: the servers or, without any, the other workers.
@@ -125,8 +125,8 @@ const std::vector<scenario>& scenarios() {
   static const hit kill_chief{"(the chief) is killed (SIGKILL)", 0, kill_9};
   static const hit freeze{"is stopped (SIGSTOP) and then killed", 2, stop_and_kill};
   static const hit sleep{"is stopped (SIGSTOP) and then continued (SIGCONT)", 1, stop_and_continue};
-  static const hit end_it{"is told to end (SIGTERM)", 2, terminate};
-  static const hit end_chief{"(the chief) is told to end (SIGTERM)", 0, terminate};
+  static const hit end_it{"is terminated (SIGTERM)", 2, terminate};
+  static const hit end_chief{"(the chief) is terminated (SIGTERM)", 0, terminate};
   static const hit cut{"is cut off from the network", 2, cut_network};
   static const hit kill_server{"is killed (SIGKILL)", 1, kill_9, true};
   static const hit kill_first_server{"is killed (SIGKILL)", 0, kill_9, true};
@@ -247,7 +247,7 @@ class disturbed_run {
     end.accuracy = 1;
     for (int i = 0; i < all_.plan().workers; ++i) {
       const task_process& p = all_.processes()[static_cast<std::size_t>(all_.process_of(false, i))];
-      if (!p.has_finished) throw std::runtime_error("worker " + std::to_string(i) + " has not finished: " + p.failure);
+      if (!p.has_finished) throw std::runtime_error("worker " + std::to_string(i) + " did not finish: " + p.failure);
       end.digests.push_back(p.digest);
       end.accuracy = std::min(end.accuracy, p.accuracy);
     }
@@ -291,7 +291,7 @@ class disturbed_run {
       return !failure.empty() || done();
     });
     if (!failure.empty()) throw std::runtime_error(failure);
-    if (!came) throw std::runtime_error(what + " has not come within a minute");
+    if (!came) throw std::runtime_error(what + " did not happen within a minute");
   }
 
   /// When training went on with the new process: its own first step or, for a server, the first step of a worker after
@@ -328,8 +328,7 @@ class disturbed_run {
     const int again = start_again(victim);
     await("a step with the new process", [&] { return back_at(again, from) != 0 || others_have_finished(again); });
     const std::int64_t back = back_at(again, from);
-    if (back == 0)
-      throw std::runtime_error("the others have finished before the new process trained: give more --steps");
+    if (back == 0) throw std::runtime_error("the others finished before the new process trained: increase --steps");
     std::optional<std::int64_t> noticed;
     std::int64_t last = since, longest = 0;  // between two steps of the others
     for (std::size_t i = from; i < all_.events().size(); ++i) {
@@ -340,7 +339,7 @@ class disturbed_run {
     }
     std::printf(
         "%7.2f s  %s is back: noticed after %s, training after %s (%s after the start of the new process), the others "
-        "stood still for %s\n",
+        "paused for %s\n",
         seconds(back - began_), h.name().c_str(), in_seconds(noticed).c_str(), in_seconds(back - since).c_str(),
         in_seconds(back - started).c_str(), in_seconds(longest).c_str());
   }
@@ -385,7 +384,7 @@ std::string judge(const scenario& row, const ending& end, const ending& expected
   }
   constexpr double chance = 0.04;
   std::printf("    test accuracy %.3f, undisturbed %.3f\n", end.accuracy, expected.accuracy);
-  return end.accuracy >= expected.accuracy - chance ? "" : "the accuracy falls short of the undisturbed run's";
+  return end.accuracy >= expected.accuracy - chance ? "" : "the accuracy is below the undisturbed run's";
 }
 
 int run_all(const flags& f) {
@@ -425,10 +424,10 @@ int run_all(const flags& f) {
 int main(int argc, char** argv) try {
   flags f;
   command_line line("Trains on clusters of this machine whose tasks are killed, stopped and cut off");
-  line.add("only", f.only, "the runs whose names have this text alone");
-  line.add("steps", f.steps, 20, 1'000'000, "of each worker in each run");
-  line.add("brief", f.brief, "fewer runs, and two blows in each");
-  line.add("data_dir", f.data_dir, "folder of the four IDX files, plain or .gz");
+  line.add("only", f.only, "run only those whose names contain this text");
+  line.add("steps", f.steps, 20, 1'000'000, "steps of each worker in each run");
+  line.add("brief", f.brief, "fewer runs, with two faults in each");
+  line.add("data_dir", f.data_dir, "folder with the four IDX files, plain or .gz");
   if (!line.parse(argc, argv)) return 0;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   return run_all(f);

@@ -101,7 +101,7 @@ void train(server& here, Strategy how, const model& m, int workers, std::int64_t
       if (told_to_end) throw ended_by_signal{};
     });
   } catch (const ended_by_signal&) {
-    s.leave("SIGTERM has ended it");
+    s.leave("stopped by SIGTERM");
     return tell(event::left, s.next_step());
   }
   tell(event::finished, s.next_step(), test_accuracy(s.local(), m, *test_images, 1000), digest(s.local(), m));

@@ -80,7 +80,8 @@ second_network::second_network() {
     }
   // Tasks on two networks take part only if they know a secret.
   std::array<unsigned char, 32> random;
-  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) fail("no random bytes");
+  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+    fail("cannot read random bytes");
   std::string secret;
   for (const unsigned each : random) secret += "0123456789abcdef"[each / 16], secret += "0123456789abcdef"[each % 16];
   ::setenv("WEFT_SECRET", secret.c_str(), 1);
@@ -126,7 +127,7 @@ tasks::tasks(const cluster_plan& plan, std::int64_t steps, std::chrono::microsec
   }
   if (plan.has_shards) {
     std::string name = std::filesystem::temp_directory_path() / "chaos-XXXXXX";
-    if (!::mkdtemp(name.data())) fail("cannot make a folder for shards");
+    if (!::mkdtemp(name.data())) fail("cannot create a folder for shards");
     shards_ = name;
   }
   for (int i = 0; i < plan.servers; ++i) start(true, i);

@@ -159,11 +159,12 @@ int main(int argc, char** argv) try {
   bool log = false;
   command_line flags("Networks with several learning rates and folds, over tasks");
   flags.add("tasks", tasks_here, 1, 16, "tasks in this process, unless TF_CONFIG names a cluster");
-  flags.add("steps", step_count, 2, 1'000'000, "steps of training");
+  flags.add("steps", step_count, 2, 1'000'000, "training steps");
   flags.add("folds", fold_count, 2, 16,
-            "parts of the rows; for each rate and each part, one network learns from all other parts");
-  flags.add("rates", rate_count, 1, static_cast<std::int64_t>(std::size(rates)), "learning rates, from 0.03 down");
-  flags.add("log_device_placement", log, "say where each node runs");
+            "parts of the rows; for each rate and part, one network is trained on the other parts");
+  flags.add("rates", rate_count, 1, static_cast<std::int64_t>(std::size(rates)),
+            "number of learning rates, from 0.03 downwards");
+  flags.add("log_device_placement", log, "print the device of each node");
   if (!flags.parse(argc, argv)) return 0;
   const int steps = static_cast<int>(step_count);
   plan_of_run plan{task_count(tasks_here), static_cast<int>(fold_count), static_cast<int>(rate_count), true};

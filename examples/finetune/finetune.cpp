@@ -103,10 +103,10 @@ void run(const flags& f, bool usual) {
   from_pytorch["fc1.weight"].layout = pytorch::linear_after_flatten(16, 7, 7);
   const restore_report taken = load_weights(f.weights, tuned, from_pytorch, {.partial = true});
   if (taken.restored.size() != 6)
-    refuse(f.weights + " must have conv1, conv2 and fc1 of the network: of them " +
-           std::to_string(taken.restored.size()) + " tensors have its extents, not 6");
-  std::printf("%zu tensors of %s, a new last layer; %zu images to learn from\n", taken.restored.size(),
-              f.weights.c_str(), few.size());
+    refuse(f.weights + " must contain the network's conv1, conv2 and fc1, 6 tensors, but only " +
+           std::to_string(taken.restored.size()) + " match its extents");
+  std::printf("%zu tensors of %s, a new last layer; %zu training images\n", taken.restored.size(), f.weights.c_str(),
+              few.size());
   train(tuned, model, model.train_head, few, f.head_epochs, seed);
   const double with_head = test_accuracy(tuned, model, tests, 500);
   std::printf("the last layer alone:  test accuracy %.4f\n", with_head);
@@ -118,7 +118,8 @@ void run(const flags& f, bool usual) {
   std::printf("from random weights:   test accuracy %.4f\n", from_nothing);
   check_output();
   if (!usual) return;
-  if (!(with_all > from_nothing)) refuse("PyTorch's weights have brought nothing");
+  if (!(with_all > from_nothing))
+    refuse("PyTorch's weights must give a higher test accuracy than random weights, but do not");
   check_accuracy(with_all, stated_accuracy);
 }
 
@@ -126,13 +127,13 @@ void run(const flags& f, bool usual) {
 
 int main(int argc, char** argv) try {
   flags f;
-  command_line line("Fine-tunes a LeNet of PyTorch's of five classes to all ten of Fashion-MNIST");
+  command_line line("Fine-tunes a LeNet, trained with PyTorch on five classes, to all ten of Fashion-MNIST");
   line.add("weights", f.weights, "safetensors file of the network's state dict");
-  line.add("data_dir", f.data_dir, "folder of the four IDX files, plain or .gz");
-  line.add("images_per_class", f.images_per_class, 1, 6000, "to learn from");
-  line.add("head_epochs", f.head_epochs, 0, 100'000, "of the last layer alone");
-  line.add("epochs", f.epochs, 0, 100'000, "of all layers");
-  line.add("seed", f.seed, 0, INT64_MAX, "of the new weights and the order of the images");
+  line.add("data_dir", f.data_dir, "folder with the four IDX files, plain or .gz");
+  line.add("images_per_class", f.images_per_class, 1, 6000, "training images of each class");
+  line.add("head_epochs", f.head_epochs, 0, 100'000, "epochs of the last layer only");
+  line.add("epochs", f.epochs, 0, 100'000, "epochs of all layers");
+  line.add("seed", f.seed, 0, INT64_MAX, "seed of the new weights and the order of the images");
   if (!line.parse(argc, argv)) {
     check_output();
     return 0;

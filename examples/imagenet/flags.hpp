@@ -60,44 +60,47 @@ inline flags usual_flags() {
 /// Reads the command line; nothing where --help was asked for and given. Throws weft::error for a wrong flag.
 inline std::optional<flags> parse_flags(int argc, char** argv) {
   flags f = usual_flags();
-  command_line line("Classifies images with ResNet or Inception v3, and trains them in one process or on a cluster");
+  command_line line("Trains ResNet or Inception v3 in one process or on a cluster, and classifies images");
   line.heading("Network");
-  line.add("model", f.model, network_names(), "resnet18, resnet50, inception_v3 of 1000 classes; others are for tests");
-  line.add("weights", f.weights, "safetensors file of Weft's or of PyTorch's names: what the network begins with");
-  line.add("save_weights", f.save_weights, "file for the weights at the end");
-  line.add("describe", f.describe, "prints the layers and the sums of parameters and multiply-adds, and ends");
+  line.add("model", f.model, network_names(),
+           "resnet18, resnet50 or inception_v3 with 1000 classes; the others are for tests");
+  line.add("weights", f.weights, "safetensors file of initial weights, with Weft's or PyTorch's names");
+  line.add("save_weights", f.save_weights, "file for the final weights");
+  line.add("describe", f.describe, "print the layers and the numbers of parameters and multiply-adds, and exit");
   line.heading("Inference");
-  line.add("npy_in", f.npy_in, "file of normalized images [batch, height, width, 3]; computes their logits and ends");
+  line.add("npy_in", f.npy_in, "file of normalized images [batch, height, width, 3]; compute their logits and exit");
   line.add("npy_out", f.npy_out, "file for the logits [batch, classes]");
-  line.add("evaluate", f.evaluate, "measures the accuracy of --weights on val/ or validation-*, and ends");
+  line.add("evaluate", f.evaluate, "measure the accuracy of --weights on val/ or validation-*, and exit");
   f.add_to(line);
   line.heading("Training");
-  line.add("momentum", f.momentum, 1, "of the optimizer; its usual one unless given");
-  line.add("decay", f.decay, 1, "of the optimizer's running mean of squares, as for rmsprop");
-  line.add("epsilon", f.epsilon, 1e6, "of the optimizer");
-  line.add_from_0("weight_decay", f.weight_decay, 1, "times each kernel, is added to its gradient");
-  line.add_from_0("label_smoothing", f.label_smoothing, 1, "share of a label that all classes have in equal parts");
-  line.add_from_0("auxiliary_weight", f.auxiliary_weight, 1e6, "of the loss of Inception's auxiliary classifier");
+  line.add("momentum", f.momentum, 1, "momentum; default: the optimizer's own");
+  line.add("decay", f.decay, 1, "decay of the optimizer's mean of squares, as for rmsprop");
+  line.add("epsilon", f.epsilon, 1e6, "epsilon of the optimizer");
+  line.add_from_0("weight_decay", f.weight_decay, 1, "factor of the kernels that are added to their gradients");
+  line.add_from_0("label_smoothing", f.label_smoothing, 1, "share of a label that is spread evenly over all classes");
+  line.add_from_0("auxiliary_weight", f.auxiliary_weight, 1e6,
+                  "weight of the loss of Inception's auxiliary classifier");
   line.add_from_0("average_decay", f.average_decay, 1,
-                  "of the moving averages of variables, by which accuracy is measured; 0: without averages");
+                  "decay of the variables' moving averages, used to measure accuracy; 0: no averages");
   line.heading("Data");
   line.add("image_dir", f.image_dir, "folder with train/CLASS/*.jpg and val/CLASS/*.jpg");
-  line.add("records", f.records, "folder with TFRecord files train-* and validation-*, in place of --image_dir");
+  line.add("records", f.records, "folder with TFRecord files train-* and validation-*, instead of --image_dir");
   line.add("augment", f.augment, {"none", "crop", "color"},
            "none; crop: random parts and flips; color: also brightness, contrast, saturation and hue");
-  line.add("min_crop", f.min_crop, 1, "least share of an image that a random part has; 0.08, or 0.5 of small images");
+  line.add("min_crop", f.min_crop, 1,
+           "smallest share of an image for a random crop; default: 0.08, or 0.5 for small images");
   line.add("decode_threads", f.decode_threads, 1, max_threads(), "threads that decode and augment images");
-  line.add("shuffle_buffer", f.shuffle_buffer, 1, 100'000'000, "images of --records among which a shuffle draws");
-  line.add("make_images", f.make_images, "writes the folder --image_dir from Fashion-MNIST, and ends");
-  line.add("images_per_class", f.images_per_class, 1, 6000, "to learn from, in a folder that is made");
+  line.add("shuffle_buffer", f.shuffle_buffer, 1, 100'000'000, "size of the shuffle buffer of --records, in images");
+  line.add("make_images", f.make_images, "write the folder --image_dir from Fashion-MNIST, and exit");
+  line.add("images_per_class", f.images_per_class, 1, 6000, "training images of each class in a created folder");
   if (!line.parse(argc, argv)) return {};
-  if (f.npy_in.empty() != f.npy_out.empty()) refuse("--npy_in and --npy_out go together");
+  if (f.npy_in.empty() != f.npy_out.empty()) refuse("--npy_in and --npy_out require each other");
   if (f.weights.empty() && !f.npy_in.empty()) refuse("--npy_in needs --weights");
   if (f.weights.empty() && f.evaluate) refuse("--evaluate needs --weights");
   if (!f.describe && f.npy_in.empty() && !f.evaluate && !f.make_images) {
     // The other tasks would not get these values.
     if (!f.weights.empty() && f.chosen_strategy.value_or("local") != "local")
-      refuse("--weights starts training in one process only: use --strategy local, or leave out --weights");
+      refuse("--weights requires --strategy local for training: use it, or leave out --weights");
     f.resolve();
   }
   return f;

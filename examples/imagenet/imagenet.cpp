@@ -36,7 +36,7 @@ void infer(const flags& f) {
   const auto images = read_npy<network::image_batch>(f.npy_in);
   if (images.extent(1) != kind.side || images.extent(2) != kind.side)
     refuse(f.npy_in + " has images of " + std::to_string(images.extent(1)) + " x " + std::to_string(images.extent(2)) +
-           "; " + f.model + " takes " + std::to_string(kind.side) + " x " + std::to_string(kind.side));
+           ", but " + f.model + " requires " + std::to_string(kind.side) + " x " + std::to_string(kind.side));
   const auto net = network_for_inference(f);
   session s(net->g, {.threads = static_cast<int>(f.threads), .device = f.place()});
   net->load(f.weights, s);

@@ -79,9 +79,9 @@ std::size_t count_records(const std::string& path) {
     constexpr std::uint64_t checksum = 4, most = std::uint64_t{1} << 28;
     if (length > most || ::fseeko(file.get(), static_cast<off_t>(length + checksum), SEEK_CUR) != 0)
       throw error(error_code::data_loss, "",
-                  path + " is no TFRecord file, or is damaged at record " + std::to_string(count));
+                  path + " is not a TFRecord file, or is damaged at record " + std::to_string(count));
   }
-  if (read != 0) throw error(error_code::data_loss, "", path + " ends in the middle of a record");
+  if (read != 0) throw error(error_code::data_loss, "", path + " ends inside a record");
   return count;
 }
 
@@ -99,8 +99,8 @@ image_source::image_source(const image_options& how, const network_kind& kind, c
   }
   const data::image_folder folder(how.image_dir + "/" + part);
   if (folder.classes().size() > static_cast<std::size_t>(kind.classes))
-    refuse(how.image_dir + " has " + std::to_string(folder.classes().size()) + " classes; " + kind.name +
-           " distinguishes " + std::to_string(kind.classes));
+    refuse(how.image_dir + " has " + std::to_string(folder.classes().size()) + " classes, but " + kind.name + " has " +
+           std::to_string(kind.classes));
   for (const auto& [path, label] : folder.files()) {
     paths_.push_back(path);
     labels_.push_back(label);
@@ -111,7 +111,7 @@ image_source::image_source(const image_options& how, const network_kind& kind, c
 std::vector<std::string> image_source::files_of(std::size_t worker, std::size_t workers) const {
   if (paths_.size() < workers)
     refuse(how_.records + " has " + std::to_string(paths_.size()) + " files of records for " + std::to_string(workers) +
-           " workers; each needs at least one");
+           " workers, but each worker needs at least one");
   std::vector<std::string> mine;
   for (std::size_t i = worker; i < paths_.size(); i += workers) mine.push_back(paths_[i]);
   return mine;
@@ -132,7 +132,7 @@ image_source::decoded image_source::read_records(const std::vector<std::string>&
           [classes](const std::string& encoded, std::int64_t label) {
             if (label < 1 || label > classes)
               throw error(error_code::out_of_range, "image/class/label",
-                          {"is ", label, ", where 1 to ", classes, " are expected"});
+                          {"must be 1 to ", classes, ", but is ", label});
             return std::pair(data::decode_image<3>(encoded), static_cast<std::int32_t>(label - 1));
           },
           how_.decode_threads);

@@ -118,7 +118,7 @@ void run(const flags& f) {
   if (train.classes().size() > image_classifier::classes || train.classes() != val.classes())
     refuse(f.image_dir + " must have the same classes in train and val, at most " +
            std::to_string(image_classifier::classes));
-  std::printf("%zu images of %zu classes to learn from, %zu to be tested with\n", train.size(), train.classes().size(),
+  std::printf("%zu training images of %zu classes, %zu test images\n", train.size(), train.classes().size(),
               val.size());
 
   const image_classifier model(static_cast<std::uint64_t>(f.seed), f.learning_rate);
@@ -144,8 +144,7 @@ void run(const flags& f) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const double accuracy = accuracy_on(s, model, val, f);
   if (f.skip_damaged)
-    std::printf("%llu damaged files were passed over\n",
-                static_cast<unsigned long long>(train.damaged() + val.damaged()));
+    std::printf("%llu damaged files were skipped\n", static_cast<unsigned long long>(train.damaged() + val.damaged()));
   std::printf("test accuracy %.4f\n%.0f images/s, %.1f s of training\n", accuracy, static_cast<double>(seen) / seconds,
               seconds);
   check_output();
@@ -161,17 +160,17 @@ void run(const flags& f) {
 int main(int argc, char** argv) try {
   flags f;
   command_line line("Trains a network on a folder of JPEG files");
-  line.add("image_dir", f.image_dir, "folder with train/CLASS/*.jpg and val/CLASS/*.jpg; made where it is not there");
-  line.add("data_dir", f.data_dir, "folder of Fashion-MNIST's four IDX files, which it is made from");
-  line.add("images_per_class", f.images_per_class, 1, 6000, "to learn from, in a folder that is made");
-  line.add("batch_size", f.batch_size, 1, 10'000, "images a step");
-  line.add("epochs", f.epochs, 1, 100'000, "times to see every image");
-  line.add("learning_rate", f.learning_rate, "of adam");
+  line.add("image_dir", f.image_dir, "folder with train/CLASS/*.jpg and val/CLASS/*.jpg; created if it does not exist");
+  line.add("data_dir", f.data_dir, "folder with Fashion-MNIST's four IDX files, to create --image_dir from");
+  line.add("images_per_class", f.images_per_class, 1, 6000, "training images of each class in a created folder");
+  line.add("batch_size", f.batch_size, 1, 10'000, "images per step");
+  line.add("epochs", f.epochs, 1, 100'000, "passes over all images");
+  line.add("learning_rate", f.learning_rate, "learning rate of adam");
   line.add("decode_threads", f.decode_threads, 1, max_threads(), "threads that decode and augment images");
-  line.add("threads", f.threads, 0, max_threads(), "threads of its arithmetic; 0 for one on each core");
-  line.add("seed", f.seed, 0, INT64_MAX, "of the initial weights, the order of the images and what they become");
-  line.add("skip_damaged", f.skip_damaged, "passes over files that cannot be decoded, and counts them");
-  line.add("least_accuracy", f.least_accuracy, 1, "ends with an error below this test accuracy");
+  line.add("threads", f.threads, 0, max_threads(), "threads for computation; 0: one per core");
+  line.add("seed", f.seed, 0, INT64_MAX, "seed of the initial weights, the order of the images and their augmentation");
+  line.add("skip_damaged", f.skip_damaged, "skip and count files that cannot be decoded");
+  line.add("least_accuracy", f.least_accuracy, 1, "fail if the test accuracy is below this");
   line.add("progress", f.progress, "auto, bar, lines or none");
   if (!line.parse(argc, argv)) {
     check_output();

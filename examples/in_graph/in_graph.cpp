@@ -60,8 +60,8 @@ int main(int argc, char** argv) try {
   bool log = false;
   command_line flags("In-graph replication over tasks");
   flags.add("tasks", tasks_here, 1, 16, "tasks in this process, unless TF_CONFIG names a cluster");
-  flags.add("steps", step_count, 1, 1'000'000, "steps of training");
-  flags.add("log_device_placement", log, "say where each node runs");
+  flags.add("steps", step_count, 1, 1'000'000, "training steps");
+  flags.add("log_device_placement", log, "print the device of each node");
   if (!flags.parse(argc, argv)) return 0;
   const int tasks = task_count(tasks_here), steps = static_cast<int>(step_count);
   const network net(tasks, true);

@@ -42,7 +42,7 @@ if [[ -n $told ]]; then
   # A job that was cancelled does not run any more, and stays so.
   if [[ $status -ne 0 && ${SLURM_RESTART_COUNT:-0} -lt ${WEFT_REQUEUES:-10} &&
     $(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T) == RUNNING ]]; then
-    echo "told to end: the job is queued again, and goes on from $checkpoints"
+    echo "received SIGTERM: the job is requeued and continues from $checkpoints"
     scontrol requeue "$SLURM_JOB_ID"
   fi
 fi

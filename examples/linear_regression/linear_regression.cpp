@@ -5,6 +5,6 @@
 
 int main(int argc, char** argv) {
   return regression::main(
-      argc, argv, "Linear regression, by the normal equations and by descent", 0, false,
+      argc, argv, "Linear regression by the normal equations and by gradient descent", 0, false,
       [](const regression::problem& p, double, std::uint64_t seed) { regression::compare(p, 0, seed); });
 }

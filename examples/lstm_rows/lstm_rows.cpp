@@ -102,15 +102,14 @@ int main(int argc, char** argv) try {
   flags f;
   std::optional<double> least_accuracy;
   command_line line("Trains a recurrent network that reads the rows of Fashion-MNIST's images");
-  line.add("cell", f.cell, {"lstm", "gru"}, "what reads the rows");
-  line.add("learning_rate", f.learning_rate, "of adam at first; a cosine brings it to 0");
-  line.add("epochs", f.epochs, 1, 1'000'000, "times to see every image");
-  line.add("batch_size", f.batch_size, 1, 60'000, "images a step");
-  line.add("threads", f.threads, 0, max_threads(), "threads of its arithmetic; 0 for one on each core");
-  line.add("seed", f.seed, 0, INT64_MAX, "of the initial weights and the order of the images");
-  line.add("data_dir", f.data_dir, "folder of the four IDX files, plain or .gz");
-  line.add("least_accuracy", least_accuracy, 1,
-           "the test accuracy below which the run fails; 0.88 for the usual flags");
+  line.add("cell", f.cell, {"lstm", "gru"}, "recurrent cell that reads the rows");
+  line.add("learning_rate", f.learning_rate, "initial learning rate of adam; decays to 0 by a cosine");
+  line.add("epochs", f.epochs, 1, 1'000'000, "passes over all images");
+  line.add("batch_size", f.batch_size, 1, 60'000, "images per step");
+  line.add("threads", f.threads, 0, max_threads(), "threads for computation; 0: one per core");
+  line.add("seed", f.seed, 0, INT64_MAX, "seed of the initial weights and the order of the images");
+  line.add("data_dir", f.data_dir, "folder with the four IDX files, plain or .gz");
+  line.add("least_accuracy", least_accuracy, 1, "fail if the test accuracy is below this; 0.88 for the default flags");
   if (!line.parse(argc, argv)) {
     check_output();
     return 0;

@@ -13,7 +13,7 @@ using namespace weft;
 int main(int argc, char** argv) try {
   std::string device = "cpu";
   std::int64_t size = 1000;
-  command_line flags("A product on a device");
+  command_line flags("Multiplies two matrices on a device");
   flags.add("device", device, {"cpu", "gpu"}, "cpu or gpu");
   flags.add("size", size, 1, 30'000, "rows and columns of the matrix");
   if (!flags.parse(argc, argv)) return 0;

@@ -28,14 +28,13 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   line.add("hidden_units", f.hidden_units, 1, 1'000'000, "width of the hidden layer");
   line.heading("Data");
   line.add("input", f.input, {"feed", "queue"},
-           "how images reach a step: feed: with the call; queue: from a queue in the graph, which threads fill");
+           "feed: pass images with each call; queue: dequeue them in the graph, filled by threads");
   line.add("input_threads", f.input_threads, 1, max_threads(),
-           "threads that fill the queue; of more than one, batches come in no certain order");
+           "threads that fill the queue; with more than one, the order of batches is not fixed");
   if (!line.parse(argc, argv)) return {};
-  if (f.input != "queue" && f.input_threads > 1) refuse("--input_threads is of --input queue");
+  if (f.input != "queue" && f.input_threads > 1) refuse("--input_threads requires --input queue");
   if (f.input == "queue" && f.survives_losses())
-    refuse(
-        "--on_loss chooses batches by the number of the step, and a queue has its own order: leave out --input queue");
+    refuse("--on_loss selects batches by step number, but a queue has its own order: leave out --input queue");
   f.resolve();
   return f;
 }

@@ -91,10 +91,10 @@ int ask_for_steps(const network& net, const session_target& target, int steps, b
 int main(int argc, char** argv) try {
   std::int64_t tasks_here = 3, step_count = 100;
   bool log = false;
-  command_line flags("One network on several tasks");
+  command_line flags("Trains one network split over several tasks");
   flags.add("tasks", tasks_here, 1, network::layers, "tasks in this process, unless TF_CONFIG names a cluster");
-  flags.add("steps", step_count, 1, 1'000'000, "steps of training");
-  flags.add("log_device_placement", log, "say where each node runs");
+  flags.add("steps", step_count, 1, 1'000'000, "training steps");
+  flags.add("log_device_placement", log, "print the device of each node");
   if (!flags.parse(argc, argv)) return 0;
   const int tasks = task_count(tasks_here), steps = static_cast<int>(step_count);
   const network net(tasks);

@@ -176,17 +176,17 @@ int main(int argc, char** argv) try {
   std::string schedule = "1f1b";
   double worst_bubble = 0;
   bool log = false;
-  command_line flags("A pipeline of stages over tasks");
+  command_line flags("Trains a network as a pipeline of stages over tasks");
   flags.add("tasks", tasks_here, 1, 16, "tasks in this process, unless TF_CONFIG names a cluster; each has a stage");
-  flags.add("steps", step_count, 2, 1'000'000, "steps of training");
-  flags.add("micro_batches", micro_count, 1, 64, "micro-batches of a step");
-  flags.add("rows", row_count, 1, 1'000'000, "rows of a micro-batch");
+  flags.add("steps", step_count, 2, 1'000'000, "training steps");
+  flags.add("micro_batches", micro_count, 1, 64, "micro-batches per step");
+  flags.add("rows", row_count, 1, 1'000'000, "rows per micro-batch");
   flags.add("schedule", schedule, {"fill_drain", "1f1b"}, "fill_drain or 1f1b");
   flags.add("stage_ms", stage_ms, 0, 1000,
-            "milliseconds that an accelerator takes for a stage forward; backward, it takes twice as long");
+            "milliseconds of a simulated accelerator for a stage's forward pass; backward takes twice as long");
   flags.add_from_0("worst_bubble", worst_bubble, 1,
-                   "with stage_ms: fail if the stages idle for more of a step; 0: for any");
-  flags.add("log_device_placement", log, "say where each node runs");
+                   "with stage_ms: fail if the stages idle for more than this share of a step; 0: never");
+  flags.add("log_device_placement", log, "print the device of each node");
   if (!flags.parse(argc, argv)) return 0;
   const int tasks = task_count(tasks_here), steps = static_cast<int>(step_count);
   const plan_of_run plan{tasks, static_cast<int>(micro_count), schedule == "1f1b", true, stage_ms};

@@ -20,11 +20,12 @@ void run(const problem& p, double penalty, std::uint64_t seed) {
   const double without = squares(by_normal_equations(p, 0)), with = squares(by_normal_equations(p, penalty));
   std::printf("sum of squares %.4f, %.4f without the penalty of %g\n", with, without, penalty);
   check_output();
-  if (!(with < without)) refuse("the penalty has not made the coefficients smaller");
+  if (!(with < without)) refuse("the penalty must make the coefficients smaller, but did not");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return regression::main(argc, argv, "Ridge regression, by the normal equations and by descent", 0.1, true, run);
+  return regression::main(argc, argv, "Ridge regression by the normal equations and by gradient descent", 0.1, true,
+                          run);
 }

@@ -93,7 +93,7 @@ void normalise(session& s, const diagnosis& model, const patients& training) {
 void run(const flags& f, bool usual) {
   const auto seed = static_cast<std::uint64_t>(f.seed);
   const patients all = read_table(f.data).shuffled(seed).cache();
-  if (all.size() < 50) refuse(f.data + " has " + std::to_string(all.size()) + " rows; it needs 50");
+  if (all.size() < 50) refuse(f.data + " has " + std::to_string(all.size()) + " rows, but needs at least 50");
   const auto [known, tests] = all.split(0.8);
   const auto [training, validation] = known.split(0.85);
   const auto batches = training.shuffled(seed + 1).batches(static_cast<std::size_t>(f.batch_size)).prefetch(2);
@@ -153,7 +153,7 @@ void run(const flags& f, bool usual) {
     accuracy.update(cast<std::int32_t>(y), cast<std::int32_t>(odds > 0.0f));
     auc.update(y, sigmoid(odds));
   }
-  std::printf("%zu patients to learn from, %zu to validate, %zu to test\n", training.size(), validation.size(),
+  std::printf("%zu patients for training, %zu for validation, %zu for the test\n", training.size(), validation.size(),
               tests.size());
   std::printf("%lld epochs, validation loss %.4f\n", static_cast<long long>(made / an_epoch), best);
   std::printf("test accuracy %.4f, area under the curve %.4f; the weights are in %s\n", accuracy.value(), auc.value(),
@@ -167,15 +167,15 @@ void run(const flags& f, bool usual) {
 
 int main(int argc, char** argv) try {
   flags f;
-  command_line line("Learns from measurements of cells whether a tumour is malignant");
-  line.add("data", f.data, "file of the measurements, CSV");
-  line.add("weights", f.weights, "file for the best weights, safetensors");
-  line.add("test_part", f.test_part, "file for the patients that were kept to test on, CSV; none unless given");
-  line.add("epochs", f.epochs, 1, 1'000'000, "times to see every patient, at most");
-  line.add("patience", f.patience, 1, 1'000'000, "epochs without a better validation loss before the end");
-  line.add("batch_size", f.batch_size, 1, 100'000, "patients a step");
-  line.add("learning_rate", f.learning_rate, "of Adam, at the beginning of a cosine");
-  line.add("seed", f.seed, 0, INT64_MAX, "of the split, the weights and the order of the patients");
+  command_line line("Trains a network that predicts from cell measurements whether a tumour is malignant");
+  line.add("data", f.data, "CSV file of the measurements");
+  line.add("weights", f.weights, "safetensors file for the best weights");
+  line.add("test_part", f.test_part, "CSV file for the patients in the test part; default: not written");
+  line.add("epochs", f.epochs, 1, 1'000'000, "maximum number of passes over all patients");
+  line.add("patience", f.patience, 1, 1'000'000, "epochs without a better validation loss before training stops");
+  line.add("batch_size", f.batch_size, 1, 100'000, "patients per step");
+  line.add("learning_rate", f.learning_rate, "initial learning rate of Adam; decays by a cosine");
+  line.add("seed", f.seed, 0, INT64_MAX, "seed of the split, the weights and the order of the patients");
   line.add("progress", f.progress, "auto, bar, lines or none");
   if (!line.parse(argc, argv)) {
     check_output();

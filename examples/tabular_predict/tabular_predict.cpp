@@ -14,14 +14,14 @@ using namespace weft;
 
 int main(int argc, char** argv) try {
   std::string data, weights = "tabular.safetensors";
-  command_line line("Predicts from measurements of cells whether a tumour is malignant");
-  line.add("data", data, "file of the measurements, CSV");
-  line.add("weights", weights, "file of the weights, safetensors");
+  command_line line("Predicts from cell measurements whether a tumour is malignant");
+  line.add("data", data, "CSV file of the measurements");
+  line.add("weights", weights, "safetensors file of the weights");
   if (!line.parse(argc, argv)) {
     check_output();
     return 0;
   }
-  if (data.empty()) refuse("--data says which file to predict from");
+  if (data.empty()) refuse("--data is required: give the CSV file to predict from");
   const diagnosis model;
   const auto malignant = sigmoid(model.logits(0));
   session s(model.g, {.threads = 1});

@@ -193,7 +193,7 @@ def slurm_queues_again():
                    and state_of(job).get("JobState") in ("RUNNING", "COMPLETED"))
         await_that("the end of a job that is queued again", lambda: state_of(job).get("JobState") == "COMPLETED", 120)
         said = said_by("again")
-        if not all(words in said for words in ("told to end: the job is queued again", "goes on from step ")):
+        if not all(words in said for words in ("received SIGTERM: the job is requeued", "continues from step ")):
             faults.append(f"Slurm, queued again: {said}")
         else:
             print("slurm: a job that was told to end went on from its checkpoint")

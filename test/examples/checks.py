@@ -185,7 +185,7 @@ def kept_runs(*flags, each, other):
             if number == signal.SIGTERM and (not said.startswith("stopped at step ") or latest(there("kept")) is None or
                                              latest(there("kept")).split("-")[-1] != said.split()[3].rstrip(";")):
                 faults.append(f"SIGTERM: said {said!r}, and the last checkpoint is {latest(there('kept'))}")
-            if turn == 1 and not said.startswith("goes on from step "):
+            if turn == 1 and not said.startswith("continues from step "):
                 faults.append(f"--resume: said {said!r}")
 
             if number == signal.SIGKILL:
@@ -217,14 +217,14 @@ def kept_runs(*flags, each, other):
         shutil.copytree(there("damaged"), copy)
         done = run(*flags, "--checkpoint_dir", there("damaged"), "--resume", seconds=180)[0]
         for words in (os.path.basename(file), "checksum", f"{before_it} was restored",
-                      f"goes on from step {before_it.split('-')[-1]}"):
+                      f"continues from step {before_it.split('-')[-1]}"):
             if done is None or done.returncode or words not in done.stderr:
                 faults.append(f"the latest checkpoint is damaged: {done} does not say {words!r}")
         for index in glob.glob(os.path.join(copy, "*", "index.json")):
             if os.path.dirname(index) != latest(copy):
                 os.truncate(index, 100)
         refused([os.path.basename(file), "checksum", "each of the"], *flags, "--checkpoint_dir", copy, "--resume")
-        refused(["is there already", "--resume"], *flags, "--checkpoint_dir", copy)
+        refused(["already exists", "--resume"], *flags, "--checkpoint_dir", copy)
 
         # Another run in the same folder is refused while this one lives, and no longer.
         with open(os.path.join(there("kept"), "checkpoint.lock"), "r+") as other:
@@ -232,7 +232,7 @@ def kept_runs(*flags, each, other):
             refused(["is in use by process ", there("kept")], *flags, *kept, "--resume")
 
         done = checked(*kept, "--resume", "--json", there("kept.json"), "--log_dir", there("log"))
-        if done is None or done.returncode or not done.stderr.startswith("goes on from step "):
+        if done is None or done.returncode or not done.stderr.startswith("continues from step "):
             faults.append(f"--resume: {done}")
             return
         if result_of(there("whole.json")) != result_of(there("kept.json")):

@@ -27,7 +27,7 @@ for strategy in ["async", "sync", "allreduce", "mpi"]:
     refused(["--weights", "--strategy local"], "--weights", f"{here}.safetensors", "--strategy", strategy)
 refused(["--label_smoothing", "1", "below 1"], "--label_smoothing", "1")
 refused(["--weight_decay", "-1"], "--weight_decay", "-1")
-refused(["32 x 32", "resnet18 takes 224 x 224"], "--model", "resnet18", "--weights", f"{here}.safetensors", "--npy_in",
+refused(["32 x 32", "resnet18 requires 224 x 224"], "--model", "resnet18", "--weights", f"{here}.safetensors", "--npy_in",
         f"{here}_x.npy", "--npy_out", "y.npy")
 
 # ---- sizes: those that torchvision publishes ----
@@ -64,8 +64,8 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"{took:5.2f} s  {len(found)} logits, {apart:.1e} from PyTorch's")
         if len(found) != 40 or not apart < 5e-6:
             faults.append(f"inference: logits are {apart} from PyTorch's: {found}")
-    refused(["tiny_resnet18.safetensors", "does not match the graph's variables", "net/conv1/weights"], "--model", "resnet18",
-            "--weights", f"{here}.safetensors", "--evaluate", "--image_dir", f"{folder}/images")
+    refused(["tiny_resnet18.safetensors", "does not match the graph's variables", "net/conv1/weights"],
+            "--model", "resnet18", "--weights", f"{here}.safetensors", "--evaluate", "--image_dir", f"{folder}/images")
 
 
 def crc32c(content):
@@ -139,7 +139,7 @@ if os.path.isdir(data):
         accuracy(run(*quiet, *kept, "--train_steps", "11")[0])
         done, took = run(*quiet, *kept, "--resume", "--train_steps", "24", "--save_weights", there("resumed.safetensors"),
                          "--log_dir", there("log"))
-        if accuracy(done) != whole or "goes on from step 11" not in done.stderr:
+        if accuracy(done) != whole or "continues from step 11" not in done.stderr:
             faults.append(f"a run that goes on reaches {done}, another one {whole}")
         elif open(there("whole.safetensors"), "rb").read() != open(there("resumed.safetensors"), "rb").read():
             faults.append("a run that goes on has other weights than one that nobody has stopped")
@@ -170,7 +170,7 @@ if os.path.isdir(data):
         refused(["image/class/label", "is 0", "1 to 10"], *test, "--records", there("from_0"))
         with open(there("from_0/train-00000-of-00002"), "r+b") as file:
             file.truncate(5)
-        refused(["train-00000-of-00002", "ends in the middle"], *common, "--records", there("from_0"))
+        refused(["train-00000-of-00002", "ends inside a record"], *common, "--records", there("from_0"))
 
         # ---- two workers ----
         for strategy, servers, source in (("sync", 1, from_folder), ("allreduce", 0, from_records), ("async", 1, from_folder)):

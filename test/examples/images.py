@@ -38,7 +38,7 @@ if os.path.isdir(data):
         os.truncate(damaged, os.path.getsize(damaged) - 1)
         refused([damaged, "damaged near offset", "is truncated"], *flags, *one)
         done, took = run(*flags, "--epochs", "2", "--skip_damaged", seconds=60)
-        if done is not None and (done.returncode or "\n2 damaged files were passed over" not in done.stdout):
+        if done is not None and (done.returncode or "\n2 damaged files were skipped" not in done.stdout):
             faults.append(f"--skip_damaged: returned {done.returncode}, said {done.stdout!r} {done.stderr!r}")
         shutil.rmtree(os.path.join(there, "val", "bag"))
         refused([there, "the same classes"], *flags)

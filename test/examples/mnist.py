@@ -59,7 +59,7 @@ refused(["local", "--secret_file"], "--secret_file", "/dev/null")
 refused(["allreduce", "leave out --ps"], "--strategy", "allreduce", "--hosts", "a,b", "--ps", "1")
 refused(["--ps is", "from 1"], "--strategy", "sync", "--hosts", "a,b", "--ps", "0")
 refused(["2 tasks", "2 of them would be parameter servers"], "--strategy", "sync", "--hosts", "a,b", "--ps", "2")
-refused(["--ps is of --hosts"], "--strategy", "sync", "--ps", "1", "--job_name", "ps", "--ps_hosts", "127.0.0.1:1",
+refused(["--ps requires --hosts"], "--strategy", "sync", "--ps", "1", "--job_name", "ps", "--ps_hosts", "127.0.0.1:1",
         "--worker_hosts", "127.0.0.1:2")
 refused(["--hosts: hosts='a.invalid,b.invalid'", "--task_index", "does not name this host", socket.gethostname()], "--strategy", "sync", "--hosts",
         "a.invalid,b.invalid")
@@ -68,7 +68,7 @@ refused(["hosts='localhost,localhost'", "several tasks on this host", "0 and 1"]
 refused(["2 tasks", "no task 2"], "--strategy", "sync", "--hosts", "localhost,localhost", "--task_index", "2")
 refused(["hosts='a,,b'", "character 3", "host name"], "--strategy", "sync", "--hosts", "a,,b")
 refused(["'b'", "port is missing"], "--strategy", "sync", "--hosts", "a:1,b")
-refused(["--tls_cert", "give --tls_key and --tls_ca too"], "--strategy", "sync", "--hosts", "a,b", "--tls_cert", "a.pem")
+refused(["--tls_cert", "also give --tls_key and --tls_ca"], "--strategy", "sync", "--hosts", "a,b", "--tls_cert", "a.pem")
 refused(["/no/such/secret"], "--strategy", "sync", "--hosts", "localhost,localhost", "--secret_file", "/no/such/secret")
 refused(["local", "--heartbeat_timeout"], "--heartbeat_timeout", "3")
 refused(["--heartbeat_timeout", "above 0"], "--strategy", "allreduce", "--hosts", "localhost", "--heartbeat_timeout", "0")
@@ -92,8 +92,8 @@ for variables, strategy, words in (
         (tf_config(workers), "sync", ["needs parameter servers", "TF_CONFIG names none", "weft_launch with --ps 1"]),
         (tf_config(ps, workers), "allreduce", ["has no parameter servers", "TF_CONFIG names 1", "without --ps"]),
         (tf_config(ps, '"worker": {"1": "127.0.0.1:2"}', task=("worker", 1)), "sync",
-         ["TF_CONFIG numbers the tasks of job 'worker' with holes", "1@127.0.0.1:2"]),
-        (tf_config('"ps": {"1": "127.0.0.1:1"}', workers), "async", ["TF_CONFIG numbers the tasks of job 'ps' with holes"]),
+         ["TF_CONFIG must number the tasks of job 'worker' from 0", "1@127.0.0.1:2"]),
+        (tf_config('"ps": {"1": "127.0.0.1:1"}', workers), "async", ["TF_CONFIG must number the tasks of job 'ps' from 0"]),
         (tf_config(ps, task=("ps", 0)), "sync", ["TF_CONFIG names no task of job 'worker'"]),
         (tf_config(ps, workers, '"other": ["127.0.0.1:4"]', task=("other", 0)), "sync", ["a task of job 'other'"]),
         ({**rank, "MASTER_ADDR": "127.0.0.1:1", "MASTER_PORT": "1"}, "sync", ["MASTER_ADDR='127.0.0.1:1' has a port"]),
@@ -103,7 +103,7 @@ for variables, strategy, words in (
     for name in variables:
         del os.environ[name]
 os.environ.update(rank)
-refused(["needs --ps_hosts", "or leave out --job_name", "a launcher has named a cluster"], "--strategy", "sync", "--job_name", "worker")
+refused(["needs --ps_hosts", "or leave out --job_name", "a launcher defined a cluster"], "--strategy", "sync", "--job_name", "worker")
 for name in rank:
     del os.environ[name]
 refused(["/no/such/a.pem"], "--strategy", "sync", "--hosts", "localhost,localhost", "--tls_cert", "/no/such/a.pem",
@@ -446,7 +446,7 @@ if os.path.isdir(data):
                     faults.append(f"{strategy}: the chief has not been killed: {killed}")
             ended = end_of(cluster_tasks(strategy, *flags, *kept, "--resume", "--json", there("kept.json"), "--log_dir",
                                          there("log")))
-            if any(code for code, _ in ended.values()) or "goes on from step " not in ended["worker0"][1]:
+            if any(code for code, _ in ended.values()) or "continues from step " not in ended["worker0"][1]:
                 faults.append(f"{strategy}, --resume: {ended}")
                 return
             whole, again = result_of(there("whole.json")), result_of(there("kept.json"))
@@ -485,10 +485,10 @@ if os.path.isdir(data):
             for name, (code, said) in ended.items():
                 if code != (-signal.SIGTERM if name in whom else 1):
                     faults.append(f"{strategy}, SIGTERM to {whom}: {name} returned {code}, said {said!r}")
-                if (f"stopped at step {step}; --resume goes on from it" in said) != (name == "worker0"):
+                if (f"stopped at step {step}; --resume continues from it" in said) != (name == "worker0"):
                     faults.append(f"{strategy}, SIGTERM to {whom}: {name} says {said!r}, and step {step} is kept")
             ended = end_of(cluster_tasks(strategy, *flags, *kept, "--resume", "--json", there("kept.json")))
-            if any(code for code, _ in ended.values()) or f"goes on from step {step}," not in ended["worker0"][1]:
+            if any(code for code, _ in ended.values()) or f"continues from step {step}," not in ended["worker0"][1]:
                 faults.append(f"{strategy}, --resume after SIGTERM to {whom}: {ended}")
                 return
             whole, again = result_of(there("whole.json")), result_of(there("kept.json"))

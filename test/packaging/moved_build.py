@@ -33,7 +33,7 @@ with tempfile.TemporaryDirectory() as here:
             faults.append(f"{home}, {folder}: returned {done.returncode}, said {done.stdout!r}")
         if cache.exists() == moved or (build / "CMakeFiles").exists() == moved or not (build / "program").exists():
             faults.append(f"{home}, {folder}: what is left is {list(build.iterdir())}")
-        if ("configured anew" in done.stdout) != moved:
+        if ("configured again" in done.stdout) != moved:
             faults.append(f"{home}, {folder}: says {done.stdout!r}")
     for cached, chosen, other in (("g++", "g++", False), ("/bin/sh", "bash", True), ("sh", None, False)):
         os.makedirs(build / "CMakeFiles", exist_ok=True)
@@ -48,5 +48,5 @@ with tempfile.TemporaryDirectory() as here:
     if forget(here, "build/none").returncode:
         faults.append("a folder that is not there is a fault")
 
-print("\n".join(faults) or "a moved build folder is configured anew")
+print("\n".join(faults) or "a moved build folder is configured again")
 sys.exit(1 if faults else 0)

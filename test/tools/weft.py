@@ -93,15 +93,15 @@ if "\x1b" in text:
 
 run("convert", saver, made / "saver.npz")
 text = run("convert", saver, made / "saver.safetensors")
-says(text, "left out: text is string [2]", "left out: nine_axes", "left out: complex", "saver.safetensors: 19 tensors")
+says(text, "skipped: text is string [2]", "skipped: nine_axes", "skipped: complex", "saver.safetensors: 19 tensors")
 for path in (made / "saver.npz", made / "saver.safetensors"):
     text = run("compare", saver, path, status=1)
     says(text, "only in", ": complex\n", ": nine_axes\n", ": text\n", "19 of 22 tensors are equal\n")
 says(run("compare", made / "saver.npz", made / "saver.safetensors"), "19 of 19 tensors are equal\n")
 run("convert", made / "saver.npz", made / "one.npy", "--tensor", "types/int64")
-says(run("convert", made / "saver.npz", made / "no.npy", status=2), "one tensor, and", "has 19", "--tensor NAME")
+says(run("convert", made / "saver.npz", made / "no.npy", status=2), "one tensor, but", "has 19", "--tensor NAME")
 says(run("convert", made / "saver.npz", made / "no.npy", "--tensor=weights", status=2), "has no tensor weights")
-says(run("convert", made / "saver.npz", made / "no.ckpt", status=2), "ends neither in")
+says(run("convert", made / "saver.npz", made / "no.ckpt", status=2), "must end in")
 says(run("convert", saver, made / "no.npy", "--tensor", "text", status=2), "elements of type string")
 if list(made.glob("no*")):
     faults.append("a conversion that failed left a file")
@@ -150,7 +150,7 @@ def write_checkpoint(folder, step, value):
 
 training = made / "training"
 training.mkdir()
-says(run("inspect", training, status=2), "is neither a checkpoint nor the folder of a saver", "index.json")
+says(run("inspect", training, status=2), "must be a checkpoint or a saver's folder", "index.json")
 for step in [9, 10]:
     write_checkpoint(training / f"run-a-{step}", step, step)
 for path, format_, value in [(training, "checkpoint run-a-10", "10"), (training / "run-a-9", "checkpoint", "9")]:
@@ -160,7 +160,7 @@ for path, format_, value in [(training, "checkpoint run-a-10", "10"), (training 
         faults.append(f"{path} has {text}")
 says(run("compare", training, training / "run-a-10"), "1 of 1 tensors are equal\n")
 write_checkpoint(training / "other-11", 11, 0)
-says(run("inspect", training, status=2), "has checkpoints named other and run-a; give the folder of one checkpoint")
+says(run("inspect", training, status=2), "has checkpoints named other and run-a; pass the folder of one checkpoint")
 
 # ---- what goes wrong ----
 
@@ -168,12 +168,12 @@ if not re.fullmatch(r"weft \d+\.\d+\.\d+\n", run("--version")):
     faults.append(f"--version prints {run('--version')!r}")
 
 says(run("--help"), "usage:\n  weft inspect FILE")
-says(run(status=2), "there is no command; weft --help")
-says(run("look", lenet, status=2), "there is no command look")
-says(run("inspect", status=2), "inspect takes one file")
-says(run("inspect", lenet, "--all", status=2), "there is no option --all of inspect")
+says(run(status=2), "a command is required; see weft --help")
+says(run("look", lenet, status=2), "unknown command look")
+says(run("inspect", status=2), "inspect requires one file")
+says(run("inspect", lenet, "--all", status=2), "inspect has no option --all")
 says(run("compare", lenet, lenet, "--tolerance", status=2), "--tolerance needs a value")
-says(run("compare", lenet, lenet, "--tolerance", "x", status=2), "--tolerance is a number of at least 0, not x")
+says(run("compare", lenet, lenet, "--tolerance", "x", status=2), "--tolerance must be a number of at least 0, but is x")
 says(run("inspect", made / "absent", status=2), "absent")
 cut = made / "cut.safetensors"
 cut.write_bytes(content[:-1])
@@ -273,7 +273,8 @@ for record, path in enumerate(before):
 (runs / "two").mkdir()
 (runs / "two" / "damaged.tfevents").write_bytes(content[:-1])
 text = run("events", runs, status=2)
-says(text, f"{event_file}:\n", "two/damaged.tfevents:\n", f"record {len(begins) - 1} at offset {begins[-1]} ends inside its checksum")
+says(text, f"{event_file}:\n", "two/damaged.tfevents:\n",
+     f"record {len(begins) - 1} at offset {begins[-1]} ends inside its checksum")
 says(run("events", made / "absent", status=2), "absent cannot be opened")
 says(run("events", given, status=2), "has no event file")
 says(run("events", lenet, status=2), "record 0 at offset 0 has a length with a wrong checksum: the file is damaged")
@@ -327,7 +328,7 @@ if (made / "repaired.gz").read_bytes()[:2] != b"\x1f\x8b":
     faults.append("records repair: a name in .gz is not packed")
 says(run("records", "repair", made / "damaged.tfrecord", made / "damaged.tfrecord", status=2), "to another file")
 says(run("records", "check", made / "absent", status=2), "absent cannot be opened")
-says(run("records", "mend", status=2), "followed by check or repair")
+says(run("records", "mend", status=2), "records requires check or repair")
 
 # ---- what TensorBoard's package writes ----
 

@@ -178,7 +178,7 @@ class SymbolPrinter:
         if integer(builder["generation_"]) != integer(symbol["generation_"]): return f"{kind}, its graph no longer exists"
         graph = Graph(builder)
         node = graph.node(integer(where["node"]))
-        if node is None: return f"{kind}, of no node"
+        if node is None: return f"{kind}, not in its graph"
         name, output = string(node["name"]), integer(where["output"])
         text = f'"{name}"' if output == 0 else f'"{name}:{output}"'
         if kind == "effect": return f"effect {text}"
