@@ -63,7 +63,7 @@ def doxygen_xml(folder, doxygen):
 
 class Site:
     def __init__(self, folder, api):
-        self.folder, self.api, self.index, self.pages = folder, api, [], {}
+        self.folder, self.api, self.index, self.menus = folder, api, [], {}
         self.template = (HERE / "page.html").read_text().replace("{version}", project_version())
         self.linked, self.copied = set(), set()
         self.groups = {}  # group -> its names
@@ -73,7 +73,7 @@ class Site:
             self.nested.setdefault(name.name.rpartition("::")[0], []).append(name)
         self.by_spelling = {name.name: name for name in api.names.values()}
         for name in api.names.values():
-            if name.name.count(".") == 0 and "::" in name.name and name.group != reference.MISTAKES:
+            if "::" in name.name and name.group != reference.MISTAKES:
                 self.by_spelling.setdefault(name.name.split("::", 1)[1], name)
 
     def write(self, to, title, body):
@@ -86,19 +86,19 @@ class Site:
         path.write_text(page.replace("{body}", body))
 
     def navigation(self, up):
-        if up not in self.pages:
+        if up not in self.menus:
             parts = [f'<p><a href="{up}index.html">Overview</a><br><a href="{up}contents.html">Contents</a></p>']
             for folder, title in SECTIONS.items():
                 links = [f'<li><a href="{up}{address(path)}">{html.escape(self.title(path), False)}</a></li>'
                          for path in sorted((ROOT / "docs" / folder).glob("*.md"), key=self.title)]
                 parts.append(f"<details><summary>{title}</summary><ul>{''.join(links)}</ul></details>")
-            for chapter, title in [*reference.CHAPTERS.items()]:
+            for chapter, title in reference.CHAPTERS.items():
                 links = [f'<li><a href="{up}api/{self.group_page(group)}">{html.escape(reference.group_title(group), False)}</a></li>'
                          for group in self.ordered_groups(chapter)]
                 parts.append(f"<details><summary>API: {title}</summary><ul>{''.join(links)}</ul></details>")
             parts.append(f'<p><a href="{up}api/index.html">All names</a><br><a href="{up}api/mistakes.html">Compile errors</a></p>')
-            self.pages[up] = "\n".join(parts)
-        return self.pages[up]
+            self.menus[up] = "\n".join(parts)
+        return self.menus[up]
 
     def ordered_groups(self, chapter):
         known = [group for group, (parent, _) in reference.GROUPS.items() if parent == chapter and group in self.groups]
@@ -143,7 +143,7 @@ class Site:
                 raise Fault(f"{path.relative_to(ROOT)}: {target}: no such file")
             if at.suffix == ".svg":
                 self.copied.add(at)
-            elif at.suffix != ".md" or "/" in address(at) and address(at).startswith("files/"):
+            elif address(at).startswith("files/"):
                 self.linked.add(at)
             return os.path.relpath(address(at), pathlib.PurePosixPath(to).parent) + (f"#{anchor}" if anchor else "")
 

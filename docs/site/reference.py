@@ -82,12 +82,11 @@ def tidy(text):
 class Declaration:
     """A function, class, constant, alias, enumeration, concept, macro or member: its code and docstring as HTML."""
 
-    def __init__(self, reference, element, header, owner=None):
+    def __init__(self, reference, element, header, name, owner=None):
         self.reference, self.element, self.header, self.owner = reference, element, header, owner
         self.kind = element.get("kind")
         self.id = element.get("id")
-        full = element.findtext("compoundname") or element.findtext("name")
-        self.name = full if owner is not None else full.rpartition("::")[2] if not full.startswith("operator") else full
+        self.name = name
         where = element.find("location")
         self.body = int(where.get("bodystart") or -1), int(where.get("bodyend") or -1)
         declared = int(where.get("declline") or -1)
@@ -133,9 +132,9 @@ class Declaration:
         if self.kind == "define":
             return f"#define {self.name}"
         if self.kind == "concept":
-            text = "".join(self.reference.code(element.find("initializer"))).strip()
-            return self.template() + "concept " + self.name.rpartition("::")[2] + " = " + re.sub(r"^.*?\s=\s+", "", text, count=1, flags=re.S) + ";"
-        short = html.escape(self.name.rpartition("::")[2] if self.kind in CLASSES else self.name, False)
+            text = self.reference.code(element.find("initializer")).strip()
+            return self.template() + f"concept {self.name} = " + re.sub(r"^.*?\s=\s+", "", text, count=1, flags=re.S) + ";"
+        short = html.escape(self.name, False)
         if self.kind in CLASSES:
             bases = [tidy(html.escape(base.text.replace("weft::", ""), False)) for base in element.findall("basecompoundref")
                      if base.get("prot") == "public" and not INTERNAL.search(base.text)]
@@ -250,8 +249,7 @@ class Reference:
             return  # deduction guides, and members that are defined after their class
         if kind == "typedef" and name.endswith("_mistake"):
             return
-        declaration = Declaration(self, element, header)
-        declaration.name = name
+        declaration = Declaration(self, element, header, name)
         outer = self.compounds.get(scope)
         if outer is not None and outer.get("kind") in CLASSES and outer.get("prot") != "public":
             return
@@ -278,8 +276,7 @@ class Reference:
         for member in found:
             if member.get("kind") == "friend" and not member.findtext("argsstring"):
                 continue
-            one = Declaration(self, member, header, declaration)
-            one.name = member.findtext("name")
+            one = Declaration(self, member, header, member.findtext("name"), declaration)
             if one.name and not one.wrong_call() and not INTERNAL.search(member.findtext("definition") or ""
                                                                        if member.get("kind") == "typedef" else ""):
                 declaration.members.append(one)
@@ -290,8 +287,8 @@ class Reference:
             formula = self.compounds[f"weft::formula::{name}"]
             if not len(formula.find("briefdescription")):
                 raise Fault(f"ops/formulas.hpp: formula::{name} has no docstring, which is that of the function {name}, too")
-            declaration = Declaration(self, formula, "ops/elementwise.hpp")
-            declaration.kind, declaration.name, declaration.id = "function", name, None
+            declaration = Declaration(self, formula, "ops/elementwise.hpp", name)
+            declaration.kind, declaration.id = "function", None
             declaration.line = declaration.end = 0
             declaration.code = {
                 "1": lambda name=name: f"template &lt;Expression X&gt;\nauto {name}(const X&amp; x);",
