@@ -411,8 +411,11 @@ WEFT_DECL prepared_step& prepared_step::operator=(prepared_step&& other) noexcep
   return *this;
 }
 WEFT_DECL prepared_step::~prepared_step() = default;
-WEFT_DECL std::string prepared_step::explain() const { return plan_->describe(); }
-WEFT_DECL const plan::step_request& prepared_step::request() const { return plan_->request(); }
+WEFT_DECL std::string prepared_step::explain() const { return plan_ ? plan_->describe() : "a step that was moved from"; }
+WEFT_DECL const plan::step_request& prepared_step::request() const {
+  if (!plan_) refuse_moved();
+  return plan_->request();
+}
 
 WEFT_DECL void detail::refuse_empty_step() {
   throw error(error_code::failed_precondition, "step",

@@ -146,6 +146,7 @@ WEFT_DISTRIBUTED_DECL void host_lookup::look_up(const std::string& host, const s
     here.passing = problem && problem != boost::asio::error::host_not_found;
     here.problem = problem ? problem.message() : "it has none";
   } catch (const std::exception& e) {
+    here.passing = true;  // such as too little memory
     here.problem = e.what();
   }
   to->conclude(std::move(here));
