@@ -5,13 +5,13 @@
 
 #include <boost/test/unit_test.hpp>
 #if defined(WEFT_GPU_EMULATION)
-  #include <weft/device/gpu/emulated.hpp>
   #include <weft/ops/gpu/all.hpp>
   #include <weft/ops/gpu/convolution.hpp>
   #include <weft/ops/gpu/matmul.hpp>
   #include <weft/ops/gpu/pooling.hpp>
   #include <weft/session/gpu_session.hpp>
   #include <weft/weft.hpp>
+  #include "../gpu/emulated.hpp"
 #else
   #include <weft/cuda.hpp>
 #endif

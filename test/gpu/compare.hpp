@@ -15,13 +15,13 @@
 #include <set>
 #include <string>
 #include <vector>
-#include <weft/device/gpu/emulated.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/reduce.hpp>
 #include <weft/train/optimizer.hpp>
+#include "emulated.hpp"
 
 namespace compare {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <weft/device/gpu/body.hpp>
-#include <weft/device/gpu/emulated.hpp>
+#include "emulated.hpp"
 
 #include "errors.hpp"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 #if defined(WEFT_GPU_EMULATION)
-  #include <weft/device/gpu/emulated.hpp>
+  #include "emulated.hpp"
 #endif
 #include <weft/device/gpu/math_policy.hpp>
 #include <weft/ops/gpu/all.hpp>

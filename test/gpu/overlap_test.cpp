@@ -7,12 +7,12 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <weft/device/gpu/emulated.hpp>
 #include <weft/device/gpu/pinned_allocator.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/session/gpu_session.hpp>
 #include <weft/weft.hpp>
+#include "emulated.hpp"
 
 using namespace weft;
 

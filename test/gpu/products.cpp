@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 #if defined(WEFT_GPU_EMULATION)
-  #include <weft/device/gpu/emulated.hpp>
+  #include "emulated.hpp"
 #endif
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/elementwise.hpp>

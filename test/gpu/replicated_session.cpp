@@ -4,13 +4,13 @@
 #include <cmath>
 #include <string>
 #include <vector>
-#include <weft/device/gpu/emulated.hpp>
 #include <weft/distributed.hpp>
 #include <weft/distributed/training/exchanges.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/session/gpu_session.hpp>
+#include "emulated.hpp"
 
 #include "distributed/local_cluster.hpp"
 

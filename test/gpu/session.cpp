@@ -4,7 +4,6 @@
 #include <cstring>
 #include <string>
 #include <vector>
-#include <weft/device/gpu/emulated.hpp>
 #include <weft/graph/random.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gpu/all.hpp>
@@ -14,6 +13,7 @@
 #include <weft/train/loss_scale.hpp>
 #include <weft/train/moving_average.hpp>
 #include <weft/weft.hpp>
+#include "emulated.hpp"
 
 #include "errors.hpp"
 

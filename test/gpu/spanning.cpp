@@ -5,11 +5,11 @@
 #include <cmath>
 #include <string>
 #include <vector>
-#include <weft/device/gpu/emulated.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/session/gpu_session.hpp>
 #include <weft/weft.hpp>
+#include "emulated.hpp"
 
 #include "../distributed/tasks_in_process.hpp"
 

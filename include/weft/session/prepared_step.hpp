@@ -411,7 +411,9 @@ WEFT_DECL prepared_step& prepared_step::operator=(prepared_step&& other) noexcep
   return *this;
 }
 WEFT_DECL prepared_step::~prepared_step() = default;
-WEFT_DECL std::string prepared_step::explain() const { return plan_ ? plan_->describe() : "a step that was moved from"; }
+WEFT_DECL std::string prepared_step::explain() const {
+  return plan_ ? plan_->describe() : "a step that was moved from";
+}
 WEFT_DECL const plan::step_request& prepared_step::request() const {
   if (!plan_) refuse_moved();
   return plan_->request();

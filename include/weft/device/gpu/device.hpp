@@ -10,8 +10,8 @@
 #include <weft/tensor/sequence.hpp>
 
 /// The interface through which Weft uses GPUs. It is implemented by CUDA (cuda.hpp), and by a device that runs kernels
-/// on the CPU one thread after another (emulated.hpp), so that planning, capture and launches can be tested on machines
-/// without a GPU.
+/// on the CPU one thread after another (test/gpu/emulated.hpp), so that planning, capture and launches can be tested on
+/// machines without a GPU.
 namespace weft::gpu {
 
 /// Memory that `Source` allocated and `Return` releases.
