@@ -26,7 +26,7 @@ auto y = exp(x) * (w + 1);
 
 // case add_list: A C array is added.
 // error: operand_is_not_a_tensor
-// error: operator\+: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}, auto \[dw\] =
+// error: operator\+: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients by auto
 tensor<float, dims<4, 3>> t;
 float v[] = {1, 2, 3};                         // wrong
 auto y = t + v;                                // wrong
@@ -34,7 +34,7 @@ auto y = t + tensor<float, dims<3>>{1, 2, 3};  // right
 
 // case add_vector: A std::vector is added.
 // error: operand_is_not_a_tensor
-// error: operator\+: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}, auto \[dw\] =
+// error: operator\+: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients by auto
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 std::vector<float> v{1, 2, 3};                 // wrong
@@ -61,7 +61,7 @@ auto y = 0 < x && x < 1;  // right
 
 // case compare_with_text: A comparison with a string.
 // error: operand_is_not_a_tensor
-// error: operator==: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}, auto \[dw\] =
+// error: operator==: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients by auto
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = x == "1";  // wrong
@@ -76,18 +76,18 @@ tensor<double, dims<3>> b;  // wrong
 tensor<float, dims<3>> b;   // right
 auto c = a * b;
 
-// case expression_assigned: An expression in a graph is assigned to a variable of another expression type.
+// case expression_assigned: An expression in a graph cannot be assigned to a variable of another expression type.
 // error: expression_is_assigned<weft::expression<weft::formula::tanh
-// error: auto h = let\(relu\(x\)\) is a node
+// error: auto h = let\(relu\(x\)\), or a tensor
 graph g;
 auto x = placeholder<float, dims<4>>(g, "x");
 auto h = relu(x);       // wrong
 auto h = let(relu(x));  // right
 h = tanh(h);
 
-// case expression_assigned_eager: An expression of tensors is assigned to a variable of another expression type.
+// case expression_assigned_eager: An expression of tensors cannot be assigned to a variable of another expression type.
 // error: expression_is_assigned<weft::expression<weft::formula::multiply
-// error: over tensors auto h = eval
+// error: or a tensor, auto h = eval
 const tensor<float, dims<4>> x{1, 2, 3, 4};
 auto h = x + x;        // wrong
 auto h = eval(x + x);  // right
@@ -120,7 +120,7 @@ auto y = cast<half>(cast<float>(x) * 2 + 1);  // right
 // case mask_and: Conditions are combined by &.
 // error: operator_not_defined
 // error: dims<2, 3>
-// error: operator&: conditions are joined by &&: x > 0 && x < 1
+// error: operator&: join conditions by &&: x > 0 && x < 1
 tensor<float, dims<2, 3>> x;
 auto y = (x > 0) & (x < 1);   // wrong
 auto y = (x > 0) && (x < 1);  // right
@@ -135,7 +135,7 @@ auto y = select(x > 0, x, 0);  // right
 
 // case plus_assign_const: The target is a read-only view.
 // error: elements_are_read_only
-// error: operator\*=: the elements that it writes keep their extents and type
+// error: operator\*=: the result must have the extents and type of the left operand
 float values[3]{};
 const tensor_view<const float, dims<3>> x(values);  // wrong
 const tensor_view<float, dims<3>> x(values);        // right
@@ -153,7 +153,7 @@ y = y + x;  // right
 
 // case plus_assign_of_node: A node is added to a tensor.
 // error: value_needs_a_session
-// error: operator\+=: the elements that it writes keep their extents and type
+// error: operator\+=: the result must have the extents and type of the left operand
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 session s(g);
@@ -164,7 +164,7 @@ x += s.eval(w);  // right
 // case plus_assign_shapes: The extents do not broadcast.
 // error: elementwise_shapes_differ
 // error: dims<2, 3>
-// error: operator-=: the elements that it writes keep their extents and type
+// error: operator-=: the result must have the extents and type of the left operand
 tensor<float, dims<2, 3>> x;
 tensor<float, dims<2>> y;
 x -= y;                  // wrong
@@ -173,7 +173,7 @@ x -= expand_dims<1>(y);  // right
 // case plus_assign_tensor: The sum has other extents than the target.
 // error: assigned_extents_differ
 // error: dims<2, 3>
-// error: operator\+=: the elements that it writes keep their extents and type
+// error: operator\+=: the result must have the extents and type of the left operand
 tensor<float, dims<2, 3>> x;
 tensor<float, dims<3>> y;
 y += x;  // wrong
@@ -181,7 +181,7 @@ x += y;  // right
 
 // case plus_assign_types: A fraction is added to integers.
 // error: fraction_meets_integers
-// error: operator\+=: the elements that it writes keep their extents and type
+// error: operator\+=: the result must have the extents and type of the left operand
 tensor<int, dims<3>> x;
 x += 0.5;  // wrong
 x += 1;    // right
@@ -189,7 +189,7 @@ x += 1;    // right
 // case power: A power by ^.
 // error: operator_not_defined
 // error: dims<2, 3>
-// error: operator\^: a power is pow\(x, y\), square\(x\) or x \* x
+// error: operator\^: for powers write pow\(x, y\), square\(x\) or x \* x
 tensor<float, dims<2, 3>> x;
 auto y = x ^ 2;      // wrong
 auto y = pow(x, 2);  // right
@@ -197,7 +197,7 @@ auto y = pow(x, 2);  // right
 // case remainder: A remainder by %.
 // error: operator_not_defined
 // error: dims<3>
-// error: operator%: of integers the remainder is x - x / y \* y
+// error: operator%: for the remainder of integers write x - x / y \* y
 tensor<int, dims<3>> x;
 auto y = x % 2;          // wrong
 auto y = x - x / 2 * 2;  // right

@@ -30,14 +30,14 @@ auto z = concat<0>(x, slice<0, 0, 2>(x));  // right
 
 // case concat_list: The operands are a list, as in tf.concat([...], 1).
 // error: arguments_are_not_taken
-// error: concat: takes values one by one, the axis is a template argument: concat<1>\(x, y\)
+// error: concat: takes values one by one, and the axis as a template argument: concat<1>\(x, y\)
 tensor<float, dims<4, 3>> t;
 auto y = concat({t, t}, 1);  // wrong
 auto y = concat<1>(t, t);    // right
 
 // case concat_one_list: The operands are in braces.
 // error: arguments_are_not_taken
-// error: concat: takes values one by one, the axis is a template argument: concat<1>\(x, y\)
+// error: concat: takes values one by one, and the axis as a template argument: concat<1>\(x, y\)
 tensor<float, dims<4, 3>> t;
 auto y = concat<1>({t, t});  // wrong
 auto y = concat<1>(t, t);    // right
@@ -52,7 +52,7 @@ auto z = concat<0>(x, cast<float>(y));  // right
 
 // case concat_vector: A vector of tensors.
 // error: operand_is_not_a_tensor
-// error: concat: takes values one by one, the axis is a template argument: concat<1>\(x, y\)
+// error: concat: takes values one by one, and the axis as a template argument: concat<1>\(x, y\)
 tensor<float, dims<4, 3>> t;
 std::vector<decltype(t)> all{t, t};  // wrong
 auto y = concat<1>(all);             // wrong
@@ -67,7 +67,7 @@ auto y = zeros<float, dims<dyn<"b">, 3>>(g);  // right
 
 // case fill_node: The value is a node.
 // error: filled_with_no_number
-// error: fill<T, dims<\.\.\.>>\(g, number\): extents are a dims; broadcast_to<dims<\.\.\.>>\(x\) takes a node
+// error: fill<T, dims<\.\.\.>>\(g, number\): the extents must be a dims; broadcast_to<dims<\.\.\.>>\(x\) takes a node
 graph g;
 auto x = placeholder<float>(g);
 auto y = fill<float, dims<2, 3>>(g, x);  // wrong
@@ -94,7 +94,7 @@ auto z = slice<1, 0, 3>(x);  // right
 
 // case range_bools: A range of bools.
 // error: range_elements_not_numbers
-// error: range<T, extent>\(g\): is of integers, float or double, and its extent a number or a name
+// error: range<T, extent>\(g\): T must be an integer type, float or double, and the extent a number or a name
 graph g;
 auto y = range<bool, 3>(g);  // wrong
 auto y = range<int, 3>(g);   // right
@@ -114,7 +114,7 @@ auto z = reverse<0, 1>(x);  // right
 
 // case stack_extents: The operands have different extents.
 // error: stacked_extents_differ
-// error: stack: needs a place for the axis, and operands of one type and equal extents
+// error: stack: needs an axis of the result, and operands of one type and equal extents
 tensor<float, dims<4, 3>> x;
 tensor<float, dims<3>> b;
 auto y = stack<0>(x, b);      // wrong
@@ -122,6 +122,6 @@ auto y = stack<0>(x, x + b);  // right
 
 // case zeros_extents: Zeros of extents that are known at run time.
 // error: extents_are_not_given
-// error: zeros: extents known at run time are given: \(shape\(7, 3\)\)
+// error: zeros: pass the extents known at run time: \(shape\(7, 3\)\)
 auto x = zeros<float, dims<dyn<"n">, 3>>();             // wrong
 auto x = zeros<float, dims<dyn<"n">, 3>>(shape(7, 3));  // right

@@ -17,7 +17,7 @@ auto y = boolean_mask(x, mask);  // right
 
 // case boolean_mask_name: The name of the count is a string.
 // error: arguments_are_not_taken
-// error: boolean_mask: an extent's name is written dyn<\.\.\.>: boolean_mask<dyn<\\?"kept\\?">>\(x, x > 0\)
+// error: boolean_mask: write the extent's name as dyn<\.\.\.>: boolean_mask<dyn<\\?"kept\\?">>\(x, x > 0\)
 tensor<float, dims<4, 3>> t;
 auto y = boolean_mask<"kept">(t, t > 0);       // wrong
 auto y = boolean_mask<dyn<"kept">>(t, t > 0);  // right

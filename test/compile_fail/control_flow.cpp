@@ -136,7 +136,7 @@ auto y = while_loop([](auto x) { return sum(x) < 9.f; }, [](auto x) { return x +
 
 // case scan_body_type: The carry becomes double.
 // error: loop_variables_change
-// error: scan: takes a body, which returns what it carries and then what is stacked, and rows\(x\)
+// error: scan: needs a body that returns the carried values and then the values to stack, and rows\(x\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto [h, y] = scan([](auto h, auto v) { return std::tuple{cast<double>(h), h}; }, sum<0>(x), rows(x));  // wrong
@@ -144,7 +144,7 @@ auto [h, y] = scan([](auto h, auto v) { return std::tuple{h + v, h}; }, sum<0>(x
 
 // case scan_body_void: The body returns nothing.
 // error: result_is_not_an_expression
-// error: scan: takes a body, which returns what it carries and then what is stacked, and rows\(x\)
+// error: scan: needs a body that returns the carried values and then the values to stack, and rows\(x\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto [h, y] = scan([](auto h, auto v) {}, sum<0>(x), rows(x));                                // wrong
@@ -171,7 +171,7 @@ auto z = scan([](auto x, auto y) { return x * y; }, rows(x), rows(y));
 
 // case scan_no_rows: The rows are missing.
 // error: scan_has_no_rows
-// error: scan: takes a body, which returns what it carries and then what is stacked, and rows\(x\)
+// error: scan: needs a body that returns the carried values and then the values to stack, and rows\(x\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto [h, y] = scan([](auto h, auto v) { return std::tuple{h + v, h}; }, sum<0>(x), x);        // wrong
@@ -203,7 +203,7 @@ auto z = scan([](auto x, auto y) { return x * y; }, rows(x), invariant(y));  // 
 
 // case scan_swapped: The rows come before the body.
 // error: operands_are_not_expressions
-// error: scan: takes a body, which returns what it carries and then what is stacked, and rows\(x\)
+// error: scan: needs a body that returns the carried values and then the values to stack, and rows\(x\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto [h, y] = scan(rows(x), [](auto h, auto v) { return std::tuple{h + v, h}; }, sum<0>(x));  // wrong
@@ -228,7 +228,7 @@ auto y = while_loop([](auto v) { return sum(v) < 1; }, [](auto v) { return v + 1
 
 // case while_list: The loop variables are in braces.
 // error: operands_are_not_expressions
-// error: while_loop: the loop variables follow the body, one by one: while_loop\(condition, body,
+// error: while_loop: pass the loop variables after the body, one by one: while_loop\(condition, body,
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = while_loop([](auto v) { return sum(v) < 1; }, [](auto v) { return v + 1; }, {x});  // wrong
@@ -247,7 +247,7 @@ while (s.eval(loss) > 0.1f) s.run(fetch(train));  // right
 
 // case while_no_variables: The loop variables are missing.
 // error: operands_are_not_expressions
-// error: while_loop: the loop variables follow the body, one by one: while_loop\(condition, body,
+// error: while_loop: pass the loop variables after the body, one by one: while_loop\(condition, body,
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = while_loop([](auto v) { return sum(v) < 1; }, [](auto v) { return v + 1; });     // wrong

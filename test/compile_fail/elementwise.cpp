@@ -7,7 +7,7 @@ using namespace weft;
 // case c_cast: A conversion by a C-style cast.
 // error: value_is_not_one_number
 // error: dims<3>
-// error: not one number, as x\(i, \.\.\.\), sum\(x\), mean\(x\) are: cast<T>\(x\)
+// error: not one number: use x\(i, \.\.\.\), sum\(x\) or mean\(x\); cast<T>\(x\)
 tensor<int, dims<3>> x;
 auto y = (float)x;        // wrong
 auto y = cast<float>(x);  // right
@@ -22,7 +22,7 @@ auto y = cast<std::int32_t>(t);  // right
 // case cast_of_number: cast of a number.
 // error: converted_value_is_a_number
 // error: <int>
-// error: cast: it converts a tensor or a node; static_cast<T>\(x\)
+// error: cast: converts a tensor or a node; use static_cast<T>\(x\)
 tensor<float, dims<3>> x;
 auto y = cast<double>(7);      // wrong
 auto y = cast<double>(x) * 7;  // right
@@ -58,7 +58,7 @@ auto b = select(a > 1, a, 0);  // right
 
 // case elementwise_lambda: The function is a lambda as a template argument.
 // error: operation_is_not_a_type
-// error: elementwise: the operation is a type with apply and gradient: elementwise<softplus>\(x\)
+// error: elementwise: the operation must be a type with apply and gradient: elementwise<softplus>\(x\)
 tensor<float, dims<4, 3>> t;
 auto y = elementwise<[](auto v) { return v * v + 1; }>(t);  // wrong
 auto y = square(t) + 1.0f;                                  // right
@@ -72,7 +72,7 @@ auto y = exp(cast<double>(t));  // right
 
 // case formula_branch: The formula branches.
 // error: formula_branches
-// error: a formula has no `if` and no `\?:`: math::select\(condition, a, b\)
+// error: a formula cannot use `if` or `\?:`: use math::select\(condition, a, b\)
 // max-lines: 9
 struct branching_relu {
   static constexpr const char* name = "branching_relu";
@@ -96,7 +96,7 @@ int main() {
 
 // case formula_gradient: The gradient lacks the parameter for the result.
 // error: operation_without_gradient
-// error: write gradient\(g, x, y\), or say
+// error: write gradient\(g, x, y\), or declare
 struct doubled {
   static constexpr const char* name = "doubled";
   template <class V>
@@ -176,7 +176,7 @@ int main() {
 
 // case lambda_as_operation: The operation is a lambda.
 // error: operation_is_not_a_type
-// error: elementwise: the operation is a type with apply and gradient:
+// error: elementwise: the operation must be a type with apply and gradient:
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 auto y = elementwise([](float v) { return v * v; }, x);  // wrong
@@ -206,7 +206,7 @@ auto y = relu(t);        // right
 // case select_numbers: Both values are numbers.
 // error: selected_values_are_numbers
 // error: <int, int>
-// error: select: one of the two values is a tensor or a node
+// error: select: one of the two values must be a tensor or a node
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 auto y = select(x > 0, 1, 0);  // wrong
@@ -240,7 +240,7 @@ auto y = exp(x);       // right
 // case std_pow: std::pow() of a node.
 // error: value_is_not_one_number
 // error: dims<2, 3>
-// error: not one number, as x\(i, \.\.\.\), sum\(x\), mean\(x\) are: cast<T>\(x\)
+// error: not one number: use x\(i, \.\.\.\), sum\(x\) or mean\(x\); cast<T>\(x\)
 tensor<float, dims<2, 3>> x;
 auto y = std::pow(x, 2);  // wrong
 auto y = pow(x, 2);       // right

@@ -21,14 +21,14 @@ tensor<float, dims<dyn<"n">, 3>> t(shape(2, 3));  // right
 
 // case extents_of_fraction: An extent of 2.5.
 // error: extents_are_not_valid|not yet supported
-// error(g++): placeholder<T, dims<\.\.\.>>: at most 8 integers, none negative; dyn<\\?"name\\?"> is an extent
+// error(g++): placeholder<T, dims<\.\.\.>>: needs at most 8 integers, none negative; dyn<\\?"name\\?"> is an extent
 graph g;
 auto x = placeholder<float, dims<2.5, 3>>(g, "x");  // wrong
 auto x = placeholder<float, dims<2, 3>>(g, "x");    // right
 
 // case extents_of_nullptr: An extent is nullptr, like Python's None.
 // error: extents_are_not_valid
-// error: placeholder<T, dims<\.\.\.>>: at most 8 integers, none negative; dyn<\\?"name\\?"> is an extent
+// error: placeholder<T, dims<\.\.\.>>: needs at most 8 integers, none negative; dyn<\\?"name\\?"> is an extent
 graph g;
 auto x = placeholder<float, dims<nullptr, 3>>(g, "x");   // wrong
 auto x = placeholder<float, dims<dyn<"n">, 3>>(g, "x");  // right
@@ -45,7 +45,7 @@ auto y = x + x;  // right
 // case negative_extent: An extent of -1 stands for an unknown one.
 // error: extents_are_not_valid
 // error: dims<-1, 784>
-// error: placeholder<T, dims<\.\.\.>>: at most 8 integers, none negative
+// error: placeholder<T, dims<\.\.\.>>: needs at most 8 integers, none negative
 graph g;
 auto x = placeholder<float, dims<-1, 784>>(g, "x");            // wrong
 auto x = placeholder<float, dims<dyn<"batch">, 784>>(g, "x");  // right
@@ -53,7 +53,7 @@ auto x = placeholder<float, dims<dyn<"batch">, 784>>(g, "x");  // right
 // case node_of_other_extents: A node is assigned to one of other extents.
 // error: assigned_to_a_node
 // error: dims<4, 2>
-// error: a node is a handle of its type: write `auto y = \.\.\.;`; assign\(variable
+// error: a node refers only to values of its own type: write `auto y = \.\.\.;`; assign\(variable
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -62,7 +62,7 @@ auto y = matmul(x, w);  // right
 
 // case node_of_unsigned_extents: The extents are unsigned and differ.
 // error: assigned_to_a_node<weft::node<float, (weft::)?dims<9>
-// error: a node is a handle of its type
+// error: a node refers only to values of its own type
 graph g;
 node<float, dims<std::size_t{8}>> x;
 x = placeholder<float, dims<std::size_t{9}>>(g, "x");  // wrong
@@ -87,6 +87,6 @@ return width;
 // case too_many_extents: More than eight extents.
 // error: extents_are_not_valid
 // error: dims<1, 2, 3, 4, 5, 6, 7, 8, 9>
-// error: tensor<T, dims<\.\.\.>>: at most 8 integers, none negative
+// error: tensor<T, dims<\.\.\.>>: needs at most 8 integers, none negative
 tensor<float, dims<1, 2, 3, 4, 5, 6, 7, 8, 9>> x;  // wrong
 tensor<float, dims<1, 2, 3, 4, 5, 6, 7, 72>> x;    // right

@@ -19,7 +19,7 @@ for (auto [values, labels] : examples.batches(2)) step(values);  // right
 
 // case fed_expression: The list of fed nodes has an expression.
 // error: fed_to_non_node
-// error: feed: it lists placeholders, or other nodes
+// error: feed: takes placeholders, or other nodes
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 auto y = exp(x);       // wrong
@@ -42,7 +42,7 @@ auto y = step(batch);
 // error: fed_number_differs
 // error: int
 // error: float
-// error: with: the value is not a tensor, tensor_view or number of the node
+// error: with: the value must be a tensor, tensor_view or number of the node
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -51,7 +51,7 @@ auto y = s.eval(x * x, with(x, 2.0f));  // right
 
 // case fed_list: Values in braces.
 // error: fed_value_is_not_a_tensor
-// error: a step: values in braces are fed as a tensor: step\(tensor<T
+// error: a step: pass values in braces as a tensor: step\(tensor<T
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 4>>(g, "x");
 session s{g};
@@ -174,7 +174,7 @@ auto step = s.prepare(fetch(x + y), feed(x, y));    // right
 // case feed_with_value: A placeholder together with its value.
 // error: fed_to_non_node
 // error: <float>
-// error: feed: it lists placeholders, or other nodes: let\(\) makes one
+// error: feed: takes placeholders, or other nodes: let\(\) makes one
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -183,7 +183,7 @@ auto step = s.prepare(fetch(x * 2), feed(x));        // right
 
 // case with_list: The value is in braces.
 // error: fed_value_is_not_a_tensor
-// error: with: values in braces are fed as a tensor: with\(x, tensor<T
+// error: with: pass values in braces as a tensor: with\(x, tensor<T
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 session s{g};
@@ -192,7 +192,7 @@ auto y = s.eval(x * 2, with(x, tensor<float, dims<3>>{1, 2, 3}));  // right
 
 // case with_name: The placeholder is named by a string.
 // error: fed_to_non_node
-// error: with: the node comes before its value: with\(x, value\)
+// error: with: pass the node before its value: with\(x, value\)
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -200,7 +200,7 @@ auto y = s.eval(x * 2, with("x", 1.0f));  // wrong
 auto y = s.eval(x * 2, with(x, 1.0f));    // right
 
 // case with_pair: A std::pair instead of with().
-// error: eval: values are given in pairs: eval\(loss, with\(images, x\), with\(labels, y\)\)
+// error: eval: pass values in pairs: eval\(loss, with\(images, x\), with\(labels, y\)\)
 graph g;
 auto x = placeholder<float>(g, "x");
 session s(g);
@@ -210,7 +210,7 @@ float y = s.eval(x * x, with(x, 2.0f));       // right
 // case with_swapped: The value comes before the node.
 // error: fed_to_non_node
 // error: dims<3>
-// error: with: the node comes before its value: with\(x, value\)
+// error: with: pass the node before its value: with\(x, value\)
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 tensor<float, dims<3>> value;
@@ -221,7 +221,7 @@ auto y = s.eval(sum(x), with(x, value));  // right
 // case with_vector: The value is a std::vector.
 // error: fed_value_is_not_a_tensor
 // error: std::vector<float
-// error: with: the value is not a tensor
+// error: with: the value must be a tensor
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 session s{g};

@@ -72,7 +72,7 @@ auto y = gather(t, tensor<std::int32_t, dims<>>{1});  // right
 
 // case gather_pairs: One index for each row, such as Q-values of the actions taken: gather would take all pairs.
 // error: each_row_meets_each_index
-// error: gather: of all rows with all indices: batch_gather<1>\(x, indices\) takes one for each row
+// error: gather: x and indices both have rows: batch_gather<1>\(x, indices\) pairs them
 graph g;
 auto q = placeholder<float, dims<dyn<"batch">, 4>>(g, "q");
 auto actions = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "actions");
@@ -107,7 +107,7 @@ auto y = one_hot<10>(i);     // right
 // case one_hot_of_floats: The classes are floats.
 // error: element_types_differ
 // error: <float, int>
-// error: one_hot: labels are std::int32_t or std::int64_t
+// error: one_hot: labels must be std::int32_t or std::int64_t
 tensor<float, dims<3>> labels;
 auto y = one_hot<10>(labels);             // wrong
 auto y = one_hot<10>(cast<int>(labels));  // right
@@ -122,7 +122,7 @@ auto y = take_along_axis<1>(x, n);  // right
 
 // case take_along_axis_of_tensor: A tensor is broadcast to an extent that is known only in a step.
 // error: tensor_meets_named_extents
-// error: take_along_axis: a tensor is broadcast to extents that a step knows: constant\(graph, tensor\)
+// error: take_along_axis: a tensor cannot broadcast to extents known only in a step: use constant\(graph, tensor\)
 graph g;
 auto n = placeholder<std::int32_t, dims<dyn<"batch">, 2>>(g, "n");
 tensor<float, dims<1, 3>> x;
@@ -131,7 +131,7 @@ auto y = take_along_axis<1>(constant(g, x), n);  // right
 
 // case take_along_axis_rank: The indices have fewer axes than x.
 // error: extents_along_axis_differ
-// error: take_along_axis<axis>: needs integer indices, cast<std::int32_t>\(indices\), of as many axes as x
+// error: take_along_axis<axis>: needs integer indices, cast<std::int32_t>\(indices\), of the rank of x
 tensor<float, dims<4, 3>> x;
 tensor<std::int32_t, dims<4>> n;
 auto y = take_along_axis<1>(x, n);                  // wrong

@@ -77,7 +77,7 @@ auto train = compute_gradients(loss, w);  // right
 
 // case freeze_expression: The operand is an expression.
 // error: frozen_value_is_not_a_variable
-// error: freeze: it takes variables, one by one
+// error: freeze: takes variables, one by one
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 freeze(w * 2.0f);  // wrong
@@ -111,7 +111,7 @@ auto slopes = gradients(w * b, w, b);    // right
 
 // case gradients_not_bound: The tuple of gradients is used as a node.
 // error: operand_is_not_a_tensor
-// error: operator\*: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}, auto \[dw\] =
+// error: operator\*: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients by auto
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -122,7 +122,7 @@ auto [dw] = gradients(loss, w);  // right
 auto y = dw * 2;                 // right
 
 // case gradients_of_loss_only: The xs are missing.
-// error: gradients: the xs follow y, one by one: auto \[dw, db\] = gradients\(loss, w, b\);
+// error: gradients: pass the xs after y, one by one: auto \[dw, db\] = gradients\(loss, w, b\);
 graph g;
 auto w = variable<float>(g, "w");
 auto loss = w * w;

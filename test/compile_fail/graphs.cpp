@@ -27,7 +27,7 @@ control_dependencies after(g, let(a + 1.0f));  // right
 
 // case cuda_tensor: A tensor on a GPU.
 // error: tensor_is_not_on_the_host
-// error: tensor: a session places a graph's values on devices
+// error: tensor: a tensor is in host memory; a session places a graph's values on devices
 tensor<float, dims<3>> x;
 tensor<float, dims<3>, cuda> y = x;  // wrong
 tensor<float, dims<3>> y = x;        // right
@@ -67,7 +67,7 @@ auto& same = g;  // right
 
 // case graph_of_tensor: graph_of() of a tensor.
 // error: value_has_no_graph<weft::tensor<float, weft::dims<3>
-// error: a tensor lies in no graph
+// error: a tensor is not in a graph
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 tensor<float, dims<3>> t{1, 2, 3};
@@ -110,7 +110,7 @@ auto y = let(x * 2);  // right
 // case let_of_tensor: let() of an expression of tensors.
 // error: value_not_in_a_graph
 // error: dims<2, 3>
-// error: let: it makes a node in a graph; eval\(x\) computes with tensors
+// error: let: makes a node in a graph; for tensors use eval\(x\)
 tensor<float, dims<2, 3>> x;
 auto y = let(x * 2);   // wrong
 auto y = eval(x * 2);  // right

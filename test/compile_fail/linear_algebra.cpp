@@ -20,7 +20,7 @@ auto y = diag_part(matmul<transpose_of::b>(x, x));  // right
 
 // case eye_vector: The identity has one extent.
 // error: identity_is_not_a_matrix
-// error: eye<T, dims<rows, columns>>\(\): two extents
+// error: eye<T, dims<rows, columns>>\(\): needs two extents
 auto x = eye<float, dims<3>>();     // wrong
 auto x = eye<float, dims<3, 3>>();  // right
 
@@ -67,7 +67,7 @@ auto c = matmul(one, many);                                       // wrong
 auto c = matmul<transpose_of::b>(transpose<0, 2, 1>(many), one);  // right
 
 // case matmul_bias: The bias is a third argument.
-// error: matmul: takes two matrices, either may be transposed: matmul<transpose_of::b>\(a,
+// error: matmul: takes two matrices; either can be transposed: matmul<transpose_of::b>\(a,
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -76,14 +76,14 @@ auto y = matmul(x, w, b);   // wrong
 auto y = matmul(x, w) + b;  // right
 
 // case matmul_bool_transposed: transpose_b is a template argument.
-// error: takes two matrices, either may be transposed: matmul<transpose_of::b>\(a, b\) \+ c
+// error: takes two matrices; either can be transposed: matmul<transpose_of::b>\(a, b\) \+ c
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = matmul<true>(x, x);             // wrong
 auto y = matmul<transpose_of::b>(x, x);  // right
 
 // case matmul_both: Both operands are transposed.
-// error: takes two matrices, either may be transposed: matmul<transpose_of::b>\(a, b\) \+ c
+// error: takes two matrices; either can be transposed: matmul<transpose_of::b>\(a, b\) \+ c
 tensor<float, dims<3, 2>> a;
 tensor<float, dims<4, 3>> b;
 auto y = matmul<transpose_of::a, transpose_of::b>(a, b);  // wrong
@@ -99,7 +99,7 @@ tensor<element, dims<4, 5>> b;
 auto product = matmul(a, b);
 
 // case matmul_list: The matrix is in braces.
-// error: takes two matrices, either may be transposed: matmul<transpose_of::b>\(a, b\) \+ c
+// error: takes two matrices; either can be transposed: matmul<transpose_of::b>\(a, b\) \+ c
 tensor<float, dims<4, 3>> t;
 auto y = matmul(t, {1, 2, 3});                           // wrong
 auto y = matmul(t, tensor<float, dims<3, 1>>{1, 2, 3});  // right
@@ -107,7 +107,7 @@ auto y = matmul(t, tensor<float, dims<3, 1>>{1, 2, 3});  // right
 // case matmul_number: One operand is a number.
 // error: factor_is_a_number
 // error: dims<2, 3>
-// error: matmul: it multiplies two matrices; x \* 3 is elementwise
+// error: matmul: multiplies two matrices; use x \* 3 for an elementwise product
 tensor<float, dims<2, 3>> x;
 auto y = matmul(x, 3);  // wrong
 auto y = x * 3;         // right
@@ -115,7 +115,7 @@ auto y = x * 3;         // right
 // case matmul_option: The transposition is an argument.
 // error: option_is_not_a_template_argument
 // error: dims<3, 4>
-// error: matmul: takes two matrices, either may be transposed:
+// error: matmul: takes two matrices; either can be transposed:
 tensor<float, dims<3, 4>> a;
 tensor<float, dims<3, 4>> b;
 auto y = matmul(a, b, true);             // wrong
@@ -131,7 +131,7 @@ auto c = matmul<transpose_of::b>(a, b);     // wrong
 auto c = matmul<transpose_of::none>(a, b);  // right
 
 // case matmul_true: The transposition is given by bools.
-// error: takes two matrices, either may be transposed: matmul<transpose_of::b>\(a, b\) \+ c
+// error: takes two matrices; either can be transposed: matmul<transpose_of::b>\(a, b\) \+ c
 tensor<float, dims<2, 3>> a;
 tensor<float, dims<4, 3>> b;
 auto y = matmul<false, true>(a, b);      // wrong

@@ -6,7 +6,7 @@ using namespace weft;
 
 // case cross_entropy_axis: The axis is a template argument.
 // error: arguments_are_not_taken
-// error: softmax_cross_entropy: takes logits and labels, and yields a loss for each row:
+// error: softmax_cross_entropy: takes logits and labels, and returns a loss for each row:
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = softmax_cross_entropy<1>(x, x);  // wrong
@@ -22,7 +22,7 @@ auto y = softmax_cross_entropy(x, labels);       // right
 
 // case cross_entropy_one_operand: The labels are missing.
 // error: arguments_are_not_taken
-// error: softmax_cross_entropy: takes logits and labels, and yields a loss for each row:
+// error: softmax_cross_entropy: takes logits and labels, and returns a loss for each row:
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = softmax_cross_entropy(x);                // wrong
@@ -40,7 +40,7 @@ auto y = softmax_cross_entropy(x, labels);  // right
 
 // case cross_entropy_third: The reduction is a third argument.
 // error: arguments_are_not_taken
-// error: softmax_cross_entropy: takes logits and labels, and yields a loss for each row:
+// error: softmax_cross_entropy: takes logits and labels, and returns a loss for each row:
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = softmax_cross_entropy(x, argmax<1>(x), "mean");  // wrong
@@ -48,7 +48,7 @@ auto y = mean(softmax_cross_entropy(x, argmax<1>(x)));    // right
 
 // case huber_extents: The targets have other extents, which would broadcast.
 // error: loss_operands_differ
-// error: huber_loss: float or double predictions, and targets of the same type and extents
+// error: huber_loss: needs float or double predictions, and targets of the same type and extents
 tensor<float, dims<4, 3>> x;
 tensor<float, dims<4, 1>> t;
 auto y = huber_loss(x, t);                            // wrong
@@ -79,7 +79,7 @@ auto loss = softmax_cross_entropy(logits, labels);
 // case labels_and_logits: The labels come before the logits.
 // error: not_floating
 // error: <int>
-// error: softmax_cross_entropy: float or double logits in a graph
+// error: softmax_cross_entropy: needs float or double logits in a graph
 graph g;
 auto logits = placeholder<float, dims<dyn<"batch">, 10>>(g, "logits");
 auto labels = placeholder<int, dims<dyn<"batch">>>(g, "labels");
@@ -88,7 +88,7 @@ auto loss = softmax_cross_entropy(logits, labels);  // right
 
 // case log_softmax_template_axis: The axis is a template argument.
 // error: arguments_are_not_taken
-// error: log_softmax: it is along the last axis: log_softmax\(x\)
+// error: log_softmax: it works along the last axis: log_softmax\(x\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = log_softmax<-1>(x);  // wrong
@@ -105,7 +105,7 @@ auto loss = l2_penalty(w - x);  // right
 
 // case sigmoid_cross_entropy_labels: The labels are bool.
 // error: element_types_differ
-// error: sigmoid_cross_entropy: float or double logits, and labels of the same type and extents
+// error: sigmoid_cross_entropy: needs float or double logits, and labels of the same type and extents
 tensor<float, dims<4, 3>> x;
 auto y = sigmoid_cross_entropy(x, x > 0);               // wrong
 auto y = sigmoid_cross_entropy(x, cast<float>(x > 0));  // right
@@ -113,7 +113,7 @@ auto y = sigmoid_cross_entropy(x, cast<float>(x > 0));  // right
 // case softmax_axis: The axis is an argument.
 // error: axis_is_not_a_template_argument
 // error: dims<2, 3>
-// error: softmax: it is along the last axis: softmax\(x\)
+// error: softmax: it works along the last axis: softmax\(x\)
 tensor<float, dims<2, 3>> x;
 auto y = softmax(x, 1);  // wrong
 auto y = softmax(x);     // right
@@ -142,7 +142,7 @@ auto y = softmax(x);
 
 // case softmax_template_axis: The axis is a template argument.
 // error: arguments_are_not_taken
-// error: softmax: it is along the last axis: softmax\(x\)
+// error: softmax: it works along the last axis: softmax\(x\)
 tensor<float, dims<4, 3>> t;
 auto y = softmax<1>(t);  // wrong
 auto y = softmax(t);     // right

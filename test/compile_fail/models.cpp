@@ -9,7 +9,7 @@ using namespace weft;
 
 // case map_key: The keys of a map of layers are floats.
 // error: map_key_is_not_a_name<float>
-// error: keys of a map of layers are integers, enumerations or strings
+// error: keys of a map of layers must be integers, enumerations or strings
 struct model_by_rate {
   std::map<float, nn::dense<4>> heads;  // wrong
   std::map<int, nn::dense<4>> heads;    // right
@@ -23,7 +23,7 @@ int main() {
 
 // case map_key_layer: The keys of a map are pointers to layers.
 // error: map_key_is_not_a_name<.*dense
-// error: keys of a map of layers are integers, enumerations or strings
+// error: keys of a map of layers must be integers, enumerations or strings
 struct model_of_rates {
   nn::dense<4> hidden;
   std::map<nn::dense<4>*, float> rates;  // wrong
@@ -169,7 +169,7 @@ int main() {
 
 // case parallel_features: A part names other features than the operand has.
 // error: features_differ<.*4>, 784>
-// error: parallel: each part must be a function of the operand
+// error: parallel: each part must be callable with the operand
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 4>>(g);
 auto y = nn::parallel(nn::dense<8>(), nn::dense<2, 784>())(x);  // wrong
@@ -185,7 +185,7 @@ auto y = nn::residual(nn::dense<32>(), nn::dense<64>())(x);  // right
 
 // case residual_features: A part names other features than the part before it returns.
 // error: features_differ<.*8>, 784>
-// error: residual: each part must be a function of the result of the part before it
+// error: residual: each part must be callable with the result of the part before it
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 4>>(g);
 auto y = nn::residual(nn::dense<8>(), nn::dense<4, 784>())(x, nn::mode::training);  // wrong
@@ -193,7 +193,7 @@ auto y = nn::residual(nn::dense<8>(), nn::dense<4, 8>())(x, nn::mode::training);
 
 // case sequential_features: A part names other features than the part before it returns.
 // error: features_differ<.*8>, 784>
-// error: sequential: each part must be a function of the result of the part before it
+// error: sequential: each part must be callable with the result of the part before it
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 4>>(g);
 auto y = nn::sequential(nn::dense<8>(), nn::relu, nn::dense<10, 784>())(x);  // wrong
@@ -201,7 +201,7 @@ auto y = nn::sequential(nn::dense<8>(), nn::relu, nn::dense<10, 8>())(x);    // 
 
 // case sequential_lstm: A dense layer takes the whole result of a recurrent layer, which has several members.
 // error: part_cannot_be_called<.*dense
-// error: sequential: each part must be a function of the result
+// error: sequential: each part must be callable with the result
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, dyn<"time">, 4>>(g);
 auto y = nn::sequential(nn::lstm<4>(), nn::dense<2>())(x);                                          // wrong
@@ -209,7 +209,7 @@ auto y = nn::sequential(nn::lstm<4>(), [](const auto& h) { return h.states; }, n
 
 // case sequential_lstm_norm: batch_norm takes the whole result of a recurrent layer, which has several members.
 // error: part_cannot_be_called<.*batch_norm
-// error: sequential: each part must be a function of the result
+// error: sequential: each part must be callable with the result
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, dyn<"time">, 4>>(g);
 auto states = [](const auto& h) { return h.states; };
@@ -244,7 +244,7 @@ int main() {
 
 // case sequential_nested: A part of a nested block takes images without channels.
 // error: images_are_not_of_rank_4
-// error: sequential: each part must be a function of the result of the part before it
+// error: sequential: each part must be callable with the result of the part before it
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 28, 28, 1>>(g);
 auto y = nn::sequential(nn::parallel(nn::flatten(), nn::sequential(nn::flatten(), nn::max_pool2d<2>())))(x);  // wrong
@@ -252,14 +252,14 @@ auto y = nn::sequential(nn::parallel(nn::flatten(), nn::sequential(nn::max_pool2
 
 // case sequential_number: A part is a number.
 // error: part_cannot_be_called<int,
-// error: sequential: each part must be a function
+// error: sequential: each part must be callable
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 4>>(g);
 auto y = nn::sequential(nn::dense<8>(), 10)(x);               // wrong
 auto y = nn::sequential(nn::dense<8>(), nn::dense<10>())(x);  // right
 
 // case sequential_replicas: The operand is the values of several replicas.
-// error: of one node, and a mode if a part needs one: net\(x, nn::mode::training\)
+// error: one node, and a mode if a part needs one: net\(x, nn::mode::training\)
 graph g;
 auto first = placeholder<float, dims<8, 4>>(g);
 auto second = placeholder<float, dims<6, 4>>(g);

@@ -40,7 +40,7 @@ auto [y, mean, variance] = batch_normalization_training(x, scale, offset);
 // error: residual_differs
 // error: dims<4, 8, 8, 16>
 // error: dims<4, 4, 4, 16>
-// error: the residual has the extents
+// error: the residual must have the extents
 tensor<float, dims<4, 8, 8, 16>> x;
 tensor<float, dims<16>> scale, offset;
 tensor<float, dims<4, 4, 4, 16>> residual;  // wrong
@@ -59,7 +59,7 @@ tensor<float, dims<4, 8, 8, 16>> y = group_normalization<groups>(x, scale, offse
 
 // case layer_normalization_alone: The parameters are missing.
 // error: layer_normalization
-// error: of x, scale and offset: layer_normalization\(x, scale, offset\)
+// error: takes x, scale and offset: layer_normalization\(x, scale, offset\)
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 4>>(g);
 auto y = layer_normalization(x);                                                                               // wrong

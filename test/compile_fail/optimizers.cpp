@@ -12,7 +12,7 @@ auto train = adam{.beta1 = 0.9, .beta2 = 0.99}.minimize(w * w);  // right
 
 // case hyperparameter_tensor: The learning rate is a tensor outside of a graph.
 // error: value_not_in_a_graph
-// error: an optimizer's hyperparameter is a number, or a scalar of the graph
+// error: an optimizer's hyperparameter must be a number, or a scalar of the graph
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 tensor<float> rate = 0.5f;
@@ -21,7 +21,7 @@ auto train = momentum{.learning_rate = rate()}.minimize(sum(w));  // right
 
 // case hyperparameter_vector: The learning rate is not a scalar.
 // error: hyperparameter_is_not_scalar<weft::dims<3>
-// error: an optimizer's hyperparameter is a number, or a scalar of the graph
+// error: an optimizer's hyperparameter must be a number, or a scalar of the graph
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 auto rates = placeholder<float, dims<3>>(g, "rates");
@@ -158,7 +158,7 @@ int main() {
 
 // case optimizer_function: The formula calls a function that platforms round differently.
 // error: function_not_exact
-// error: made of \+ - \* /, sqrt\(x\), abs\(x\), max\(x, y\), min\(x, y\) and comparisons
+// error: can use only \+ - \* /, sqrt\(x\), abs\(x\), max\(x, y\), min\(x, y\) and comparisons
 // error: optimizers\.cpp:\d+:3[36]:
 // max-lines: 12
 struct exponential_descent {
@@ -218,7 +218,7 @@ int main() {
 // case optimizer_number: The formula takes a hyperparameter from a number.
 // error: number_has_no_type
 // error: <float>
-// error: hyperparameters and constants alone: V\(1\) - beta
+// error: hyperparameters and constants alone needs a type: V\(1\) - beta
 // max-lines: 9
 struct damped_descent {
   hyperparameter learning_rate = 0.1, damping = 0.5;
@@ -305,7 +305,7 @@ auto train = optimizer.minimize(w * w);  // right
 
 // case optimizer_text: The learning rate is a string.
 // error: hyperparameter_is_not_a_number
-// error: an optimizer's hyperparameter is a number, or a scalar of the graph
+// error: an optimizer's hyperparameter must be a number, or a scalar of the graph
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");

@@ -36,7 +36,7 @@ auto y = max_pool2d<2>(x);  // right
 // case pool_integers: The elements are integers.
 // error: pool_undefined_for
 // error: int
-// error: images of floating-point numbers
+// error: floating-point images
 using element = std::int32_t;  // wrong
 using element = bfloat16;      // right
 tensor<element, dims<1, 28, 28, 1>> images;
@@ -58,7 +58,7 @@ auto pooled = max_pool2d<7>(images);  // right
 
 // case pool_padding_text: The padding is a string.
 // error: arguments_are_not_taken
-// error: max_pool2d: the padding is padding::same or padding::valid: max_pool2d<3, 2,
+// error: max_pool2d: the padding must be padding::same or padding::valid: max_pool2d<3, 2,
 graph g;
 auto im = placeholder<float, dims<8, 28, 28, 1>>(g, "im");
 auto y = max_pool2d<2, 2, "SAME">(im);         // wrong

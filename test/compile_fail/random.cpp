@@ -8,14 +8,14 @@ using namespace weft;
 
 // case categorical_integers: The logits are integers.
 // error: logits_not_floating
-// error: categorical: takes logits of a graph
+// error: categorical: needs logits \[\.\.\., classes\] in a graph
 graph g;
 auto logits = placeholder<std::int32_t, dims<dyn<"batch">, 3>>(g, "logits");
 auto y = categorical(logits);                            // wrong
 auto y = categorical(cast<float>(logits), {.seed = 7});  // right
 
 // case categorical_samples: A number of samples, as in TensorFlow.
-// error: of logits along the last axis; random_options: categorical\(x, \{.seed = 7\}\)
+// error: takes logits, and random_options: categorical\(x, \{.seed = 7\}\)
 graph g;
 auto logits = placeholder<float, dims<dyn<"batch">, 3>>(g, "logits");
 auto y = categorical(logits, 5, {.seed = 7});                                       // wrong
@@ -23,7 +23,7 @@ auto y = categorical(broadcast_to<dims<5, dyn<"batch">, 3>>(logits), {.seed = 7}
 
 // case categorical_tensor: The logits are a tensor outside of a graph.
 // error: value_not_in_a_graph
-// error: categorical: takes logits of a graph, \[\.\.\., classes\], float, double, half or bfloat16
+// error: categorical: needs logits \[\.\.\., classes\] in a graph, of float, double, half or bfloat16
 graph g;
 tensor<float, dims<2, 3>> logits;
 auto y = categorical(logits);               // wrong
@@ -39,21 +39,21 @@ auto y = dropout(x, 0.2);               // wrong
 auto y = dropout(cast<float>(x), 0.2);  // right
 
 // case dropout_misspelt: A misspelt option of dropout.
-// error: of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
+// error: takes a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 auto y = dropout(x, 0.5, {.sed = 7});   // wrong
 auto y = dropout(x, 0.5, {.seed = 7});  // right
 
 // case dropout_named_rate: The rate is an option.
-// error: of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
+// error: takes a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 auto y = dropout(x, {.rate = 0.5});  // wrong
 auto y = dropout(x, 0.5);            // right
 
 // case dropout_no_rate: The rate is missing.
-// error: of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
+// error: takes a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = dropout(x);        // wrong
@@ -71,7 +71,7 @@ auto y = dropout(x, 0.2);  // right
 // case dropout_template: The rate is a template argument.
 // clang 14 has no template arguments of type double, so that no overload fits.
 // error(clang++): no matching function
-// error(g++): of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\)
+// error(g++): takes a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\)
 // max-lines: 9
 // alone
 #include <weft/ops/dropout.hpp>
@@ -83,14 +83,14 @@ auto y = dropout(x, 0.5);  // right
 
 // case dropout_tensor: The operand is a tensor outside of a graph.
 // error: value_not_in_a_graph
-// error: value of a graph
+// error: value in a graph
 graph g;
 tensor<float, dims<3>> x;
 auto y = dropout(x, 0.2);               // wrong
 auto y = dropout(constant(g, x), 0.2);  // right
 
 // case dropout_training: keep_prob and training as arguments.
-// error: of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
+// error: takes a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = dropout(x, 0.5f, true);  // wrong
@@ -105,7 +105,7 @@ auto y = random_normal<float, dims<3, 4>>(g);   // right
 
 // case random_int_float: The type of the integers is float.
 // error: random_elements_not_integers
-// error: random_int: has extents, dims<\.\.\.>, and is of an integer type
+// error: random_int: needs extents, dims<\.\.\.>, and elements of an integer type
 graph g;
 auto y = random_int<float, dims<3>>(g, 0, 10);         // wrong
 auto y = random_int<std::int32_t, dims<3>>(g, 0, 10);  // right
@@ -159,14 +159,14 @@ auto y = random_normal<float, dims<3>>(g, {.seed = 7});        // wrong
 auto y = random_normal<float, dims<3>>(g, 0, 1, {.seed = 7});  // right
 
 // case shuffle_misspelt: A misspelt option of shuffle.
-// error: along the first axis; random_options: seed, as in shuffle\(x, \{\.seed = 7\}\)
+// error: shuffles the first axis; takes random_options: shuffle\(x, \{\.seed = 7\}\)
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 auto y = shuffle(x, {.sed = 7});   // wrong
 auto y = shuffle(x, {.seed = 7});  // right
 
 // case shuffle_seed: The seed is a number.
-// error: along the first axis; random_options: seed, as in shuffle\(x, \{\.seed = 7\}\)
+// error: shuffles the first axis; takes random_options: shuffle\(x, \{\.seed = 7\}\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = shuffle(x, 1);            // wrong
@@ -174,7 +174,7 @@ auto y = shuffle(x, {.seed = 1});  // right
 
 // case shuffle_tensor: The operand is a tensor outside of a graph.
 // error: value_not_in_a_graph
-// error: shuffle: takes a value of a graph that has an axis
+// error: shuffle: needs a value in a graph that has at least one axis
 tensor<float, dims<4, 2>> x;
 graph g;
 auto y = shuffle(x);               // wrong

@@ -28,7 +28,7 @@ auto y = argmax<-2>(x);  // right
 
 // case argmax_dim: keepdim among the template arguments.
 // error: arguments_are_not_taken
-// error: argmax: takes one axis, which is gone from the result: argmax<1>\(x\)
+// error: argmax: takes one axis and removes it: argmax<1>\(x\)
 tensor<float, dims<4, 3>> t;
 auto y = argmax<1, 0>(t);  // wrong
 auto y = argmax<1>(t);     // right
@@ -42,7 +42,7 @@ auto y = argmax(x);     // wrong
 auto y = argmax<1>(x);  // right
 
 // case argmin_axis: An axis that does not exist.
-// error: argmin: there is no such axis
+// error: argmin: the axis is out of range
 tensor<float, dims<4, 3>> x;
 auto y = argmin<2>(x);  // wrong
 auto y = argmin<1>(x);  // right
@@ -57,7 +57,7 @@ auto y = sum<1>(x);  // right
 
 // case axis_of_fraction: The axis is a fraction.
 // error: axes_are_not_integers|invalid explicitly-specified argument for template parameter 'Axes'
-// error(g++): sum: needs axes of the operand and numbers: cast<float>\(x\)
+// error(g++): sum: needs axes of the operand and numeric elements: cast<float>\(x\)
 // max-lines: 21
 tensor<float, dims<2, 3>> x;
 auto y = sum<1.0>(x);  // wrong
@@ -168,7 +168,7 @@ auto y = sum<0, 1>(t);    // right
 // case sum_of_bools: The sum of bools.
 // error: reduction_undefined_for
 // error: <bool>
-// error: sum: needs axes of the operand and numbers: cast<float>\(x\)
+// error: sum: needs axes of the operand and numeric elements: cast<float>\(x\)
 tensor<float, dims<2, 3>> x;
 auto y = sum(x > 0);             // wrong
 auto y = sum(cast<int>(x > 0));  // right

@@ -6,7 +6,7 @@
 using namespace weft;
 
 // case eval_list: Several values in braces.
-// error: one value: eval\(loss, with\(images, x\), with\(labels, y\)\); run\(fetch\(a, b\)\) of several
+// error: one value: eval\(loss, with\(images, x\), with\(labels, y\)\); for several run\(fetch\(a, b\)\)
 graph g;
 auto a = variable<float>(g, "a");
 auto b = variable<float>(g, "b");
@@ -26,7 +26,7 @@ auto y = s.eval(x * 2);  // right
 
 // case eval_with_value: A value without its placeholder.
 // error: arguments_are_not_fetch_and_with
-// error: eval: values are given in pairs: eval\(loss, with\(images, x\), with\(labels
+// error: eval: pass values in pairs: eval\(loss, with\(images, x\), with\(labels
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -44,7 +44,7 @@ auto step = s.prepare(fetch(x, y), feed(x, y));    // right
 
 // case fetched_name: A node named by a string.
 // error: fetched_value_not_in_a_graph
-// error: fetch: nodes, expressions and effects are fetched
+// error: fetch: takes nodes, expressions and effects
 graph g;
 auto loss = variable<float>(g, "loss");
 session s{g};
@@ -53,7 +53,7 @@ auto y = s.run(fetch(loss));    // right
 
 // case fetched_tensor: A tensor outside of a graph.
 // error: fetched_value_not_in_a_graph
-// error: a tensor needs no session
+// error: a tensor already has its value
 graph g;
 tensor<float, dims<3>> x{1, 2, 3};
 session s{g};
@@ -61,7 +61,7 @@ s.run(fetch(x));               // wrong
 s.run(fetch(constant(g, x)));  // right
 
 // case get_by_name: A variable named by a string.
-// error: get: it reads a variable: get\(w\); find_variable<float, dims<\.\.\.>>\(graph, \\?"w\\?"\) is that of a
+// error: get: reads a variable: get\(w\); find_variable<float, dims<\.\.\.>>\(graph, \\?"w\\?"\) finds one
 graph g;
 auto w = variable<float>(g, "w");
 session s(g);
@@ -79,7 +79,7 @@ if (s.eval(loss < 0.5f)) return 1;  // right
 
 // case mixed_session_get: get() by a name.
 // error: value_is_not_of_a_variable
-// error: get: it reads a variable: get\(w\); find_variable<float, dims<\.\.\.>>\(graph, \\?"w\\?"\) is that of
+// error: get: reads a variable: get\(w\); find_variable<float, dims<\.\.\.>>\(graph, \\?"w\\?"\) finds one by
 graph g;
 auto w = variable<float, dims<3, 2>>(g, "w");
 session s(g);
@@ -106,7 +106,7 @@ auto y = s.run(fetch(a));    // right
 
 // case prepare_of_lists: The lists are in braces, as in Python.
 // error: arguments_are_not_fetch_and_feed
-// error: prepare: it takes two lists: prepare\(fetch\(loss, train\), feed\(images
+// error: prepare: takes two lists: prepare\(fetch\(loss, train\), feed\(images
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 auto loss = sum(x);
@@ -116,7 +116,7 @@ auto step = s.prepare(fetch(loss, loss), feed(x));  // right
 
 // case prepare_with_value: A value instead of a list of placeholders.
 // error: arguments_are_not_fetch_and_feed
-// error: prepare: it takes two lists: prepare\(fetch\(loss, train\), feed\(images
+// error: prepare: takes two lists: prepare\(fetch\(loss, train\), feed\(images
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -125,7 +125,7 @@ auto step = s.prepare(fetch(x * 2), feed(x));        // right
 
 // case prepare_without_feed: A placeholder without feed().
 // error: arguments_are_not_fetch_and_feed
-// error: prepare: it takes two lists: prepare\(fetch\(loss, train\), feed\(images
+// error: prepare: takes two lists: prepare\(fetch\(loss, train\), feed\(images
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -135,7 +135,7 @@ auto step = s.prepare(fetch(x * 2), feed(x));  // right
 // case prepare_without_fetch: A node without fetch().
 // error: arguments_are_not_fetch_and_feed
 // error: dims<3>
-// error: prepare: it takes two lists: prepare\(fetch\(loss, train\), feed\(images
+// error: prepare: takes two lists: prepare\(fetch\(loss, train\), feed\(images
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 auto loss = sum(x);
@@ -155,7 +155,7 @@ auto [y, z] = s.run(fetch(a, b));  // right
 
 // case run_dict: A dictionary of feeds.
 // error: arguments_are_not_fetch_and_with
-// error: run: it takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
+// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -166,7 +166,7 @@ s.run(fetch(loss), with(x, tensor<float, dims<4, 3>>()));  // right
 
 // case run_list: sess.run([a, b]).
 // error: arguments_are_not_fetch_and_with
-// error: run: it takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
+// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -184,7 +184,7 @@ supervised_session run(s, {.is_chief = true});  // right
 
 // case run_nothing: sess.run() of nothing.
 // error: arguments_are_not_fetch_and_with
-// error: run: it takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
+// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -195,7 +195,7 @@ s.run(fetch(loss), with(x, tensor<float, dims<4, 3>>()));  // right
 
 // case run_with_feed: A list of placeholders instead of their values.
 // error: arguments_are_not_fetch_and_with
-// error: run: it takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\)
+// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\)
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -204,7 +204,7 @@ auto y = s.run(fetch(x * 2), with(x, 1.0f));  // right
 
 // case run_with_value: A value without its placeholder.
 // error: arguments_are_not_fetch_and_with
-// error: run: it takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\)
+// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\)
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -213,7 +213,7 @@ auto y = s.run(fetch(x * 2), with(x, 1.0f));  // right
 
 // case run_without_fetch: A node without fetch().
 // error: arguments_are_not_fetch_and_with
-// error: run: it takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\)
+// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\)
 graph g;
 auto x = placeholder<float>(g, "x");
 auto w = variable<float>(g, "w");
@@ -230,7 +230,7 @@ session other = s;                        // wrong
 session other = s.clone_for_inference();  // right
 
 // case session_device: A device instead of the options.
-// error: session: it is made of a graph and options: session s\{g, \{\.threads = 4\}\}
+// error: session: needs a graph and options: session s\{g, \{\.threads = 4\}\}
 graph g;
 session s(g, cpu{0});              // wrong
 session s(g, {.device = cpu{0}});  // right
@@ -244,7 +244,7 @@ session s(g);   // right
 // case session_of_node: A session of a node.
 // error: session_is_not_made_of
 // error: dims<3>
-// error: session: it is made of a graph and options: session s\{g, \{\.threads = 4\}\}
+// error: session: needs a graph and options: session s\{g, \{\.threads = 4\}\}
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 session s(x);  // wrong
@@ -263,14 +263,14 @@ session s(g, {.num_threads = 4});  // wrong
 session s(g, {.threads = 4});      // right
 
 // case session_pointer: A session of a pointer to a graph.
-// error: session: it is made of a graph and options: session s\{g, \{\.threads = 4\}\}
+// error: session: needs a graph and options: session s\{g, \{\.threads = 4\}\}
 graph g;
 session s(&g);  // wrong
 session s(g);   // right
 
 // case session_threads: The number of threads is an argument.
 // error: session_is_not_made_of
-// error: session: it is made of a graph and options: session s\{g, \{\.threads = 4\}\}
+// error: session: needs a graph and options: session s\{g, \{\.threads = 4\}\}
 graph g;
 session s(g, 4);               // wrong
 session s(g, {.threads = 4});  // right
@@ -283,7 +283,7 @@ session s;     // wrong
 session s{g};  // right
 
 // case set_by_name: A variable named by a string.
-// error: set: it writes a variable: set\(w, value\); a placeholder is fed: with\(x, value\)
+// error: set: writes a variable: set\(w, value\); feed a placeholder by with\(x, value\)
 graph g;
 auto w = variable<float>(g, "w");
 session s(g);
@@ -291,7 +291,7 @@ s.set("w", 1.0f);  // wrong
 s.set(w, 1.0f);    // right
 
 // case step_copied: A prepared step is copied.
-// error: a step is prepared, or moved: it holds the buffers of its runs
+// error: a step owns the buffers of its runs: move it, or prepare another
 graph g;
 auto w = variable<float>(g, "w");
 session s(g);
@@ -301,7 +301,7 @@ auto& other = step;  // right
 
 // case typed_step_copied: A step<R(A...)> is constructed from a prepared step that is not moved.
 // error: step_is_not_moved
-// error: std::move\(step\) if that has a name
+// error: std::move\(step\) if it has a name
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 session s{g};
@@ -321,7 +321,7 @@ step<float(tensor<float, dims<3>>)> total = s.prepare(fetch(sum(x)), feed(x));  
 
 // case typed_step_results: A step<R(A...)> names another result than the prepared step has.
 // error: step_results_differ
-// error: R is the fetched value, a std::tuple of several, or void
+// error: R must be the fetched value, a std::tuple of several, or void
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 session s{g};

@@ -12,7 +12,7 @@ auto z = slice<0, 0, 2>(x);  // right
 
 // case slice_index: The begin is a fraction.
 // error: slice_does_not_begin_at_an_index<.*node<float
-// error: slice: slice<axis, size>\(x, begin\) has an axis of that size, and begins at an integer scalar
+// error: slice: slice<axis, size>\(x, begin\) needs an axis of at least that size, and an integer scalar begin
 graph g;
 auto x = placeholder<float, dims<8, 3>>(g);
 auto i = placeholder<float>(g);
@@ -27,7 +27,7 @@ auto y = slice<1, 0, 2>(x);         // right
 
 // case slice_named: The slice ends beyond a named extent.
 // error: slice_is_out_of_range
-// error: slice: slice<axis, begin, size, step>\(x\) lies within the axis
+// error: slice: slice<axis, begin, size, step>\(x\) must stay within the axis
 graph g;
 auto x = placeholder<float, dims<dyn<"n">, 3>>(g);
 auto y = slice<0, dyn<"n">, 1>(x);              // wrong
@@ -47,7 +47,7 @@ auto z = slice<1, 2, 2>(x);  // right
 
 // case slice_size: The size of a computed slice exceeds its axis.
 // error: slice_is_out_of_range<.*dims<8, 3>, 1, 0, 4, 1>
-// error: slice: slice<axis, size>\(x, begin\) has an axis of that size
+// error: slice: slice<axis, size>\(x, begin\) needs an axis of at least that size
 tensor<float, dims<8, 3>> x;
 auto y = slice<1, 4>(x, 0);  // wrong
 auto y = slice<1, 2>(x, 1);  // right
@@ -66,7 +66,7 @@ auto z = slice<1, 3, 1, -1>(x);  // right
 
 // case slice_unknown: The size of a named extent of the result is missing.
 // error: sliced_extents_are_unknown
-// error: slice: over tensors a named extent is one of the operand's
+// error: slice: for tensors, a named extent must be one of the operand's
 tensor<float, dims<dyn<"n">, 3>> x;
 auto y = slice<0, 0, dyn<"m">>(x);  // wrong
 auto y = slice<0, 0, dyn<"n">>(x);  // right

@@ -17,7 +17,7 @@ auto order = argsort(cast<std::int32_t>(x));  // right
 
 // case argsort_text: The direction as a string.
 // error: arguments_are_not_taken
-// error: argsort: the axis is a template argument, the direction is one: argsort<1>\(x,
+// error: argsort: pass the axis as a template argument, and the direction as an argument: argsort<1>\(x,
 tensor<float, dims<4, 3>> t;
 auto y = argsort(t, "DESCENDING");           // wrong
 auto y = argsort(t, direction::descending);  // right
@@ -32,14 +32,14 @@ auto y = sort<-2>(x);  // right
 
 // case sort_axis_argument: The axis is an argument.
 // error: arguments_are_not_taken
-// error: sort: the axis is a template argument, the direction is one: sort<1>\(x,
+// error: sort: pass the axis as a template argument, and the direction as an argument: sort<1>\(x,
 tensor<float, dims<4, 3>> t;
 auto y = sort(t, 1);  // wrong
 auto y = sort<1>(t);  // right
 
 // case sort_descending: The direction is a bool.
 // error: arguments_are_not_taken
-// error: sort: the axis is a template argument, the direction is one: sort<1>\(x,
+// error: sort: pass the axis as a template argument, and the direction as an argument: sort<1>\(x,
 tensor<float, dims<4, 3>> t;
 auto y = sort(t, true);                   // wrong
 auto y = sort(t, direction::descending);  // right
@@ -54,7 +54,7 @@ auto y = x;        // right
 
 // case sort_rows: The rows of a tensor are sorted in place.
 // error: view_is_moved
-// error: would lose rows
+// error: a view owns no elements
 tensor<int, dims<3, 2>> t{3, 30, 1, 10, 2, 20};
 std::vector<tensor_view<int, dims<2>>> rows{t[0], t[1], t[2]};
 auto kept = std::move(rows[0]);          // wrong
@@ -75,14 +75,14 @@ auto top = top_k<4>(x);  // right
 // case top_k_argument: k is an argument.
 // error: number_is_not_a_template_argument
 // error: dims<2, 3>
-// error: top_k: the number is a template argument: top_k<5>\(x\)
+// error: top_k: k is a template argument: top_k<5>\(x\)
 tensor<float, dims<2, 3>> x;
 auto [v, i] = top_k(x, 2);  // wrong
 auto [v, i] = top_k<2>(x);  // right
 
 // case top_k_axis: The axis is a template argument.
 // error: arguments_are_not_taken
-// error: top_k: it is along the last axis, and takes the number alone: top_k<5>\(x\)
+// error: top_k: it works along the last axis, and takes only k: top_k<5>\(x\)
 tensor<float, dims<4, 3>> t;
 auto [v, k] = top_k<2, 1>(t);  // wrong
 auto [v, k] = top_k<2>(t);     // right
@@ -97,7 +97,7 @@ auto top = top_k<1>(x);       // right
 
 // case unique_axis: The axis is a template argument.
 // error: arguments_are_not_taken
-// error: unique: takes one value of one axis: unique\(reshape<dims<12>>\(x\)\)
+// error: unique: takes one value of rank 1: unique\(reshape<dims<12>>\(x\)\)
 auto y = unique(tensor<int, dims<3>>{1, 2, 2}, 0);  // wrong
 auto y = unique(tensor<int, dims<3>>{1, 2, 2});     // right
 
@@ -110,7 +110,7 @@ auto [values, indices, counts] = unique_with_counts(cast<int>(x));  // right
 
 // case unique_name: The name of the count is a string.
 // error: arguments_are_not_taken
-// error: unique: an extent's name is written dyn<\.\.\.>: unique<dyn<\\?"words\\?">>\(x\)
+// error: unique: write the extent's name as dyn<\.\.\.>: unique<dyn<\\?"words\\?">>\(x\)
 auto y = unique<"kept">(tensor<int, dims<3>>{1, 2, 2});       // wrong
 auto y = unique<dyn<"kept">>(tensor<int, dims<3>>{1, 2, 2});  // right
 

@@ -56,7 +56,7 @@ float y = s.eval(x)(0);  // right
 // case index_of_node: A node as an index.
 // error: indices_do_not_fit
 // error: dims<2, 3>
-// error: tensor: an element has one integer for each axis
+// error: tensor: x\(i, j, \.\.\.\) needs one integer index per axis
 tensor<float, dims<2, 3>> x;
 graph g;
 auto i = placeholder<int>(g, "i");
@@ -72,14 +72,14 @@ auto s = x.extents();  // right
 // case nested_braces: A row is too short.
 // error: rows_do_not_fit
 // error: dims<2, 3>, ?3, ?2
-// error: tensor: the rows in braces are not those of its extents
+// error: tensor: the rows in braces must match its extents
 tensor<float, dims<2, 3>> x{{1, 2, 3}, {4, 5}};     // wrong
 tensor<float, dims<2, 3>> x{{1, 2, 3}, {4, 5, 6}};  // right
 
 // case nested_braces_depth: The braces are nested less deep than the tensor has axes.
 // error: nesting_differs
 // error: dims<2, 1, 2>
-// error: values in braces are one list, row after row, or nested as the extents are
+// error: values in braces must be one list in row-major order, or nested like the extents
 tensor<float, dims<2, 1, 2>> x{{1, 2}, {3, 4}};      // wrong
 tensor<float, dims<2, 1, 2>> x{{{1, 2}}, {{3, 4}}};  // right
 
@@ -92,7 +92,7 @@ tensor<float, dims<3, 2>> x{{1, 2}, {3, 4}, {5, 6}};  // right
 // case range_for_node: A loop over the rows of a node.
 // error: value_is_not_a_range
 // error: dims<3>
-// error: a loop runs over elements of a tensor: session\.eval\(x\), eval\(x\)
+// error: a loop needs the elements of a tensor: session\.eval\(x\), eval\(x\)
 graph g;
 auto x = variable<float, dims<3>>(g, "x");
 session s{g};
@@ -116,7 +116,7 @@ tensor<float, 2, 3> t;        // wrong
 tensor<float, dims<2, 3>> t;  // right
 
 // case tensor_extents_in_braces: The extents are in braces.
-// error: tensor: extents known at run time are given before the values: tensor<\.\.\.> t\{shape\(\.\.\.\),
+// error: tensor: pass extents known at run time before the values: tensor<\.\.\.> t\{shape\(\.\.\.\),
 tensor<float, dims<dyn<"n">, 3>> t({2, 3});       // wrong
 tensor<float, dims<dyn<"n">, 3>> t(shape(2, 3));  // right
 
@@ -146,13 +146,13 @@ tensor<float, dims<2, 3>> x(values);
 // case tensor_of_extent: A tensor is constructed from its extent.
 // error: tensor_is_not_made_of
 // error: <int>
-// error: tensor: made of values in braces, shape\(\.\.\.\) for zeros, a range
+// error: tensor: needs values in braces, shape\(\.\.\.\) for zeros, a range
 tensor<float, dims<dyn<"n">>> x(10);         // wrong
 tensor<float, dims<dyn<"n">>> x(shape(10));  // right
 
 // case tensor_of_extents: A tensor is constructed from extents in braces.
 // error: values_need_extents
-// error: tensor: extents known at run time are given before the values: tensor<\.\.\.> t\{shape\(\.\.\.\), \{values\}\}
+// error: tensor: pass extents known at run time before the values: tensor<\.\.\.> t\{shape\(\.\.\.\), \{values\}\}
 tensor<float, dims<dyn<"rows">, 3>> x({4, 3});       // wrong
 tensor<float, dims<dyn<"rows">, 3>> x(shape(4, 3));  // right
 
@@ -166,7 +166,7 @@ tensor<float, dims<2, 3>> x(values);     // right
 // case tensor_of_node: A tensor is constructed from a node without a session.
 // error: value_needs_a_session
 // error: dims<3>
-// error: tensor: the expression has other extents or elements, or needs a session:
+// error: tensor: the expression must have the tensor.s extents and elements; a graph.s value needs a session:
 graph g;
 auto x = variable<float, dims<3>>(g, "x");
 session s{g};
@@ -174,14 +174,14 @@ tensor<float, dims<3>> y = x * 2;          // wrong
 tensor<float, dims<3>> y = s.eval(x * 2);  // right
 
 // case tensor_of_numbers: A tensor without a type is constructed from two numbers.
-// error: a tensor says its type and its extents: tensor<float, dims<2, 3>>
+// error: a tensor needs its type and extents: tensor<float, dims<2, 3>>
 tensor t(2, 3);               // wrong
 tensor<float, dims<2, 3>> t;  // right
 
 // case tensor_of_vector: A tensor of integers is constructed from a vector of fractions.
 // error: element_types_differ
 // error: double, int
-// error: tensor: made of values in braces, shape\(\.\.\.\) for zeros, a range of as many values
+// error: tensor: needs values in braces, shape\(\.\.\.\) for zeros, a range with a value for each element
 std::vector<double> values(3);
 tensor<int, dims<3>> x(values);    // wrong
 tensor<float, dims<3>> x(values);  // right
@@ -207,7 +207,7 @@ tensor<float, dims<dyn<"n">>> t(shape(3), {1, 1, 1});  // right
 
 // case tensor_string_values: The values are strings.
 // error: tensor_is_not_made_of
-// error: tensor: elements are numbers, not text: \{1, 2, 3\}
+// error: tensor: elements must be numbers, not text: \{1, 2, 3\}
 tensor<float, dims<2>> x{"1", "2"};  // wrong
 tensor<float, dims<2>> x{1, 2};      // right
 
@@ -238,7 +238,7 @@ tensor<float, dims<3, 4>> x;  // right
 // case too_few_indices: An element of a matrix by one index.
 // error: indices_do_not_fit
 // error: dims<2, 3>
-// error: tensor: an element has one integer for each axis
+// error: tensor: x\(i, j, \.\.\.\) needs one integer index per axis
 tensor<float, dims<2, 3>> x;
 float y = x(0);     // wrong
 float y = x(0, 0);  // right

@@ -22,7 +22,7 @@ auto x = placeholder<float, dims<3>>(g, "x");  // right
 auto a = assign(v, x * 2);
 
 // case assign_all_nodes: Two variables are given to assign_all.
-// error: of two lists: variables_in\(g, "target"\), variables_in\(g, "online"\)
+// error: takes two lists: variables_in\(g, "target"\), variables_in\(g, "online"\)
 graph g;
 auto w = variable<float>(g, "online/w");
 auto v = variable<float>(g, "target/w");
@@ -32,7 +32,7 @@ auto copy = assign_all(variables_in(g, "target"), variables_in(g, "online"));  /
 // case assign_number: A number is assigned to a variable.
 // error: assigned_extents_differ
 // error: dims<3>
-// error: assign: a number is assigned to a scalar that holds it
+// error: assign: a number needs a scalar variable that can hold it
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 auto a = assign(w, 0.5f);                                      // wrong
@@ -41,7 +41,7 @@ auto a = assign(w, tensor<float, dims<3>>{0.5f, 0.5f, 0.5f});  // right
 // case assign_placeholder: The target is a placeholder.
 // error: assigned_value_is_not_a_variable
 // error: dims<3>
-// error: assign: only a variable is written: assign\(w, value\)
+// error: assign: writes only variables: assign\(w, value\)
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 auto w = variable<float, dims<3>>(g, "w");
@@ -135,7 +135,7 @@ auto w = placeholder<float, dims<3>>(g, "w");  // right
 // case node_of_number: A number is assigned to a node.
 // error: assigned_to_a_node
 // error: <float>
-// error: a node is a handle of its type: write `auto y = \.\.\.;`; assign\(variable
+// error: a node refers only to values of its own type: write `auto y = \.\.\.;`; assign\(variable
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -154,7 +154,7 @@ auto update = assign_add(w, x);  // right
 
 // case variable_get_of_placeholder: get() of a placeholder.
 // error: value_is_not_of_a_variable
-// error: get: it reads a variable: get\(w\); find_variable<float, dims<\.\.\.>>\(graph, \\?"w\\?"\) is that of
+// error: get: reads a variable: get\(w\); find_variable<float, dims<\.\.\.>>\(graph, \\?"w\\?"\) finds one by
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 session s(g);
@@ -189,7 +189,7 @@ auto w = variable<float, dims<3>>(g, "w", 0, variable_kind::frozen);  // right
 // case variable_of_expression: An expression is assigned to the handle of a variable.
 // error: value_is_not_a_variable
 // error: dims<3>
-// error: a variable is written by assign\(variable, value\), in a step
+// error: use assign\(variable, value\) in a step to write a variable
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 w = w + 1;         // wrong
@@ -199,7 +199,7 @@ assign(w, w + 1);  // right
 // error: assigned_extents_differ
 // error: dims<3>
 // error: dims<4>
-// error: variable: the first value has other extents or elements than the variable
+// error: variable: the initial value must have the variable's extents and elements
 graph g;
 tensor<float, dims<3>> first{1, 2, 3};
 auto w = variable<float, dims<4>>(g, "w", first);  // wrong
@@ -221,7 +221,7 @@ variable_scope a(g, "layer", reuse::yes);  // right
 // case variable_set_number: A number is assigned to the handle of a variable.
 // error: value_is_not_a_variable
 // error: <float>
-// error: a variable is written by assign\(variable, value\), in a step
+// error: use assign\(variable, value\) in a step to write a variable
 graph g;
 auto w = variable<float>(g, "w");
 w = 0.5f;                                 // wrong
@@ -229,7 +229,7 @@ auto a = assign(w, tensor<float>(0.5f));  // right
 
 // case variable_set_of_placeholder: set() of a placeholder.
 // error: value_is_not_of_a_variable
-// error: set: it writes a variable: set\(w, value\); a placeholder is fed: with\(x, value\)
+// error: set: writes a variable: set\(w, value\); feed a placeholder by with\(x, value\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 session s(g);

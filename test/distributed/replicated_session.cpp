@@ -317,7 +317,7 @@ BOOST_AUTO_TEST_CASE(nodes_of_other_tasks_are_refused) {
     CHECK_SAYS(
         problems_of(servers, 1, none, other),
         "is placed on " + to_string(other) +
-            ", and a graph runs in one task; this is /job:worker/task:0, which has 1 CPU device(s) and 0 GPU(s)");
+            ", but a graph runs in one task; this is /job:worker/task:0, which has 1 CPU device(s) and 0 GPU(s)");
   CHECK_SAYS(problems_of(servers, 1, worker0, none),
              "w: is placed on /job:worker/task:0, and parameter servers keep variables: name one of the 1 tasks of "
              "/job:ps, or none");

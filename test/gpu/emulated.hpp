@@ -223,7 +223,7 @@ class emulated_platform final : public platform {
     void* const all = ::mmap(nullptr, stride_ * devices_.size() + 1, s.guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED)
-      throw error(error_code::resource_exhausted, "emulated GPU", "no address space for its memory");
+      throw error(error_code::resource_exhausted, "emulated GPU", "cannot reserve address space for its memory");
     memory_ = static_cast<std::byte*>(all);
     before_ = installed_platform;
     if (s.install) installed_platform = this;
@@ -237,7 +237,9 @@ class emulated_platform final : public platform {
   }
 
   int count() override { return settings_.devices; }
-  std::string reason() override { return settings_.devices ? "" : "the emulated platform was made with no device"; }
+  std::string reason() override {
+    return settings_.devices ? "" : "the emulated platform was created without a device";
+  }
   emulated_device& at(int ordinal) override { return device(ordinal); }
 
   emulated_device& device(int ordinal) {
@@ -311,7 +313,7 @@ class emulated_platform final : public platform {
     for (auto& d : devices_)
       if (d && (was_given_before ? d->still_has(p, bytes) : d->owns(p, bytes))) return;
     throw error(error_code::internal, what,
-                std::to_string(bytes) + " bytes of a device's memory do not lie in one allocation of it");
+                std::to_string(bytes) + " bytes of device memory are not in one allocation");
   }
   static bool due(std::size_t& n) { return n != 0 && --n == 0; }
 
@@ -399,7 +401,7 @@ inline void emulated_device::deallocate(std::byte* p) noexcept {
   const std::lock_guard lock(platform_.mutex_);
   const auto i = allocations_.find(p);
   if (i == allocations_.end()) {
-    mistakes_.push_back("memory is given back that was not allocated");
+    mistakes_.push_back("memory that was not allocated is freed");
     return;
   }
   leaving_block block{p, i->second, {}};
@@ -461,7 +463,8 @@ inline void emulated_device::close_share(std::size_t bytes) noexcept {
 
 inline void emulated_device::clear(std::byte* to, std::size_t bytes) {
   const std::lock_guard lock(platform_.mutex_);
-  if (!owns(to, bytes)) throw error(error_code::internal, "clear", "the memory is not one allocation of this device");
+  if (!owns(to, bytes))
+    throw error(error_code::internal, "clear", "the memory is not in one allocation of this device");
   ++counts_.clears;
   const emulated_platform::opened_memory open(platform_);
   std::memset(to, 0, bytes);
@@ -484,7 +487,7 @@ inline void emulated_device::deallocate_host(std::byte* p) noexcept {
   const std::lock_guard lock(platform_.mutex_);
   const auto i = host_allocations_.find(p);
   if (i == host_allocations_.end()) {
-    mistakes_.push_back("page-locked memory is given back that was not allocated");
+    mistakes_.push_back("page-locked memory that was not allocated is freed");
     return;
   }
   for (auto* q : queues_) try {
@@ -615,10 +618,10 @@ inline void emulated_queue::drain_to(std::size_t end) {
 inline void emulated_queue::launch(const function& f, const launch_size& size, void** arguments) {
   auto& p = device_.platform_;
   const std::lock_guard lock(p.mutex_);
-  if (emulated_platform::due(p.launch_)) refuse(f.name, "the launch failed, as a test asked for");
+  if (emulated_platform::due(p.launch_)) refuse(f.name, "the launch failed, as requested by a test");
   if (capture_ && emulated_platform::due(p.recording_)) {
     capture_->broken = true;
-    refuse(f.name, "it cannot be recorded, as a test asked for");
+    refuse(f.name, "it cannot be recorded, as requested by a test");
   }
   if (!f.emulated) throw error(error_code::unimplemented, f.name, "the kernel is not compiled for emulation");
   if (size.blocks == 0 || size.blocks_y == 0 || size.threads == 0 || size.threads > 1024 || size.blocks > 0x7fffffff ||
@@ -674,7 +677,7 @@ inline void emulated_queue::clear(void* to, std::size_t bytes) {
   auto& p = device_.platform_;
   const std::lock_guard lock(p.mutex_);
   if (bytes == 0) return;
-  if (!p.is_device_memory(to)) refuse("clear", "the memory is not a device's");
+  if (!p.is_device_memory(to)) refuse("clear", "the memory is not device memory");
   p.check_range("clear", to, bytes);
   ++device_.counts_.clears;
   add({[to, bytes] { std::memset(to, 0, bytes); }});
@@ -686,7 +689,7 @@ inline void emulated_queue::wait_for(queue& q) {
   ++device_.counts_.waits;
   if (&other == this) return;
   if (capture_ && other.capture_ != capture_)
-    refuse("wait_for", "a queue that records cannot wait for work that is not recorded with it");
+    refuse("wait_for", "a recording queue cannot wait for work outside of its recording");
   if (other.capture_) {
     if (!capture_) {  // joins the capture
       drain_to(given());
@@ -705,29 +708,30 @@ inline void emulated_queue::wait_for(queue& q) {
 inline void emulated_queue::synchronize() {
   auto& p = device_.platform_;
   const std::lock_guard lock(p.mutex_);
-  if (capture_) refuse("synchronize", "a queue that records cannot be waited for");
+  if (capture_) refuse("synchronize", "a recording queue cannot be synchronized");
   ++device_.counts_.synchronizations;
   drain_to(given());
-  if (p.lost_) refuse("synchronize", "a kernel failed, as a test asked for; the device is lost to this process");
+  if (p.lost_)
+    refuse("synchronize", "a kernel failed, as requested by a test; this process can no longer use the device");
 }
 
 inline void emulated_queue::begin_recording() {
   const std::lock_guard lock(device_.platform_.mutex_);
-  if (capture_) refuse("begin_recording", "the queue records already");
+  if (capture_) refuse("begin_recording", "the queue is already recording");
   capture_ = std::make_shared<capture>();
   capture_->lanes.push_back({this, {}});
 }
 
 inline owned<recording> emulated_queue::end_recording() {
   const std::lock_guard lock(device_.platform_.mutex_);
-  if (!capture_ || lane_of(this) != 0) refuse("end_recording", "the queue did not begin to record");
+  if (!capture_ || lane_of(this) != 0) refuse("end_recording", "the queue did not begin the recording");
   const auto c = capture_;
   for (const lane& l : c->lanes)
     if (l.queue) l.queue->capture_.reset();
   if (c->broken) refuse("end_recording", "the recording is broken");
   for (std::size_t k = 1; k < c->lanes.size(); ++k)
     if (c->lanes[k].joined != c->lanes[k].work.size())
-      refuse("end_recording", "a queue that took part was not waited for");
+      refuse("end_recording", "a queue in the recording was not waited for");
   ++device_.counts_.recordings;
   auto r = std::make_unique<recorded>();
   r->first = this;
@@ -740,7 +744,7 @@ inline owned<recording> emulated_queue::end_recording() {
 
 inline void emulated_queue::launch(recording& what) {
   const std::lock_guard lock(device_.platform_.mutex_);
-  if (capture_) refuse("launch", "a recording is launched while another is made");
+  if (capture_) refuse("launch", "a recording cannot be launched while another is made");
   ++device_.counts_.recording_launches;
   // Copies the pieces, since the recording may be destroyed before they run, as cudaGraphExecDestroy allows.
   const auto& r = static_cast<recorded&>(what);

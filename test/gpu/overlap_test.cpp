@@ -99,9 +99,9 @@ BOOST_AUTO_TEST_CASE(explain_says_which_kernels_a_copy_runs_beside) {
   BOOST_TEST_MESSAGE(text);
   // 0 x is uploaded; 1 first; 2 first is downloaded; 3 second; 4 late is uploaded; 5 the loss.
   CHECK_SAYS(text, "0  gpu:0  map  copy from the host, 512 bytes\n");
-  CHECK_SAYS(text, "  copy 2 runs beside kernels 3 to ");
-  CHECK_SAYS(text, "  copy 4 runs beside kernels 1 to 3\n");
-  BOOST_TEST(text.find("copy 0 runs beside") == std::string::npos);
+  CHECK_SAYS(text, "  copy 2 overlaps kernels 3 to ");
+  CHECK_SAYS(text, "  copy 4 overlaps kernels 1 to 3\n");
+  BOOST_TEST(text.find("copy 0 overlaps") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_variable_changes_after_the_host_has_read_it) {

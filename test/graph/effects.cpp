@@ -158,5 +158,5 @@ BOOST_AUTO_TEST_CASE(variables_are_found_by_name) {
   CHECK_SAYS(failure(error_code::not_found, [&] { static_cast<void>(find_variable<float>(g, "w")); }),
              "w: there is no variable of this name");
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { static_cast<void>(find_variable<float>(g, "layer/w")); }),
-             "the variable is float [2, 3], and is asked for as float []");
+             "the variable is float [2, 3], but is requested as float []");
 }

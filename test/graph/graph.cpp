@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_second_variable_of_a_name_is_an_error) {
   const auto x = placeholder<float, dims<4, 3>>(g, "x"), y = placeholder<float, dims<4, 3>>(g, "y");
   static_cast<void>(model(g, x));
   const std::string text = refusal([&] { model(g, y); });
-  CHECK_SAYS(text, "w: a variable of this name exists, created outside any scope, and a second one is to be created ");
+  CHECK_SAYS(text, "w: a variable of this name exists, created outside any scope, so a second one cannot be created ");
   CHECK_SAYS(text, "another name");
   CHECK_SAYS(text, "variable_scope(g, reuse::yes)");
   BOOST_CHECK_EQUAL(parameter_count(g), 14u);
@@ -162,8 +162,7 @@ BOOST_AUTO_TEST_CASE(a_second_variable_of_a_name_is_an_error) {
   };
   static_cast<void>(in_tower());
   BOOST_CHECK_EQUAL(parameter_count(g), 28u);
-  CHECK_SAYS(refusal(in_tower),
-             "tower/w: a variable of this name exists, created in the scope tower, and a second one");
+  CHECK_SAYS(refusal(in_tower), "tower/w: a variable of this name exists, created in the scope tower, so a second one");
   BOOST_CHECK_EQUAL(name_of(g, variable<float>(g, "x")), "x_1");  // x is a placeholder
 }
 
@@ -204,10 +203,11 @@ BOOST_AUTO_TEST_CASE(a_variable_is_used_again_as_what_it_is) {
   BOOST_CHECK((variable<float, dims<3, 2>>(g, "w").id() == w.id()));
   BOOST_CHECK((variable(g, "w", tensor<float, dims<3, 2>>()).id() == w.id()));
   CHECK_SAYS(refusal([&] { variable<double, dims<3, 2>>(g, "w"); }),
-             "is float [3, 2], and this use of it double [3, 2]");
-  CHECK_SAYS(refusal([&] { variable<float, dims<2, 3>>(g, "w"); }), "is float [3, 2], and this use of it float [2, 3]");
+             "is float [3, 2], but this use declares double [3, 2]");
+  CHECK_SAYS(refusal([&] { variable<float, dims<2, 3>>(g, "w"); }),
+             "is float [3, 2], but this use declares float [2, 3]");
   CHECK_SAYS(failure(error_code::not_found, [&] { variable<float>(g, "v"); }),
-             "v: reuse::yes asks for a variable of this name, and there is none");
+             "v: reuse::yes requires a variable of this name, but there is none");
   const name_scope within(g, "inner");
   CHECK_SAYS(failure(error_code::not_found, [&] { variable<float>(g, "w"); }), "in the scope inner");
 }

@@ -926,7 +926,7 @@ BOOST_AUTO_TEST_CASE(another_operand_is_an_error_with_both_shapes) {
                                                  let(sum(x) > 0.0f), [&](const auto& v) { return inside(v); },
                                                  [](const auto& v) { return let(v * 1.0f); }, x);
                                            }),
-                             "bodies of cond"));
+                             "in the body of cond"));
 }
 
 BOOST_AUTO_TEST_CASE(input_features_that_are_named_give_variables_types) {

@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(extents_that_differ_at_run_time) {
   const tensor<float, dims<batch{}, 2>> x(shape(3, 2));
   const tensor<bool, dims<batch{}>> m(shape(4));
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(boolean_mask(x, m)); }),
-             "boolean_mask: the mask has extents [4], and x [3, 2]: they begin alike");
+             "boolean_mask: the mask must have the first extents of x, [3, 2], but it has [4]");
   graph g;
   const auto a = placeholder<float, dims<batch{}, 2>>(g, "a");
   const auto b = placeholder<bool, dims<batch{}>>(g, "b");
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(what_has_no_gradient) {
   const auto x = placeholder<float, dims<4>>(g, "x");
   const auto values = unique(x).values;
   CHECK_SAYS(test::failure(error_code::unimplemented, [&] { static_cast<void>(gradients(sum(values), x)); }),
-             "unique: has no gradient, as in TensorFlow: gather(x, indices)");
+             "unique: has no gradient, as in TensorFlow: use gather(table, indices)");
 }
 
 BOOST_AUTO_TEST_CASE(in_bodies) {
@@ -402,7 +402,7 @@ BOOST_AUTO_TEST_CASE(a_count_that_is_not_in_its_bound) {
   BOOST_CHECK_EQUAL(std::get<1>(step(a, std::int64_t{1})), 3);
   for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{4}})
     CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(step(a, wrong)); }),
-               "there are 0 to 3 rows");
+               "the count must be 0 to 3");
   check_elements(std::get<0>(step(a, std::int64_t{0})), {});
 }
 

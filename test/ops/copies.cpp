@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(parts_of_tensors) {
   check_elements(b, {6, 8, 18, 20});
   CHECK_SAYS(test::failure(error_code::invalid_argument,
                            [&] { static_cast<void>(split<0, 2>(counting<dims<dyn<"n">>>(shape(3)))); }),
-             "axis 0 of [3] is not 2 equal parts");
+             "axis 0 of [3] cannot be split into 2 equal parts");
 }
 
 BOOST_AUTO_TEST_CASE(axes_in_the_middle) {
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(backwards_and_by_steps) {
   check_elements(reverse(tensor<float, dims<>>(5)), {5});
   const auto n = counting<dims<dyn<"n">>>(shape(4));
   CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(slice<0, 5, 2, -2>(n)); }),
-             "elements 5 to 1 by steps of -2 are asked for of axis 0 of [4]");
+             "elements 5 to 1 by steps of -2 are out of range for axis 0 of [4]");
 }
 
 // Larger than a chunk of a thread, a square of a transpose and 16 bytes at once, of all widths of elements.
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(derivatives) {
 BOOST_AUTO_TEST_CASE(run_time_extents_that_do_not_fit) {
   const auto x = counting<dims<dyn<"n">, 2>>(shape(3, 2));
   CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(slice<0, 2, 2>(x)); }),
-             "elements 2 to 4 are asked for of axis 0");
+             "elements 2 to 4 are out of range for axis 0");
   graph g;
   const auto y = placeholder<float, dims<dyn<"n">, 2>>(g, "y");
   const auto [a, b] = split<0, 2>(y);

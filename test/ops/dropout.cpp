@@ -338,7 +338,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_throws_is_not_counted) {
   const auto values = filled(1000);
   for (const double wrong : {1.0, -0.25, std::numeric_limits<double>::quiet_NaN()}) {
     CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(step(values, wrong)); }),
-               "is to be in [0, 1)");
+               "the rate must be in [0, 1)");
     const auto [a, b] = step(values, 0.25);
     const auto [c, d] = right(values, 0.25);
     BOOST_CHECK(list(a) == list(c) && list(b) == list(d));
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(rates_that_are_no_rates) {
   const auto x = placeholder<float, vec>(g);
   for (const double rate : {1.0, 1.5, -0.1, std::numeric_limits<double>::infinity()})
     CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(dropout(x, rate)); }),
-               "the rate is ");
+               "the rate must be in [0, 1)");
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(dropout(x, 1.5)); }), "1.5");
 }
 
@@ -457,9 +457,9 @@ BOOST_AUTO_TEST_CASE(uniform_and_normal_numbers_of_a_step) {
     for (std::size_t j = 0; j < i; ++j) BOOST_CHECK(drawn[i] != drawn[j]);
   BOOST_CHECK_EQUAL(s.step_number(), 3);
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(random_uniform<float>(g, 1, 1)); }),
-             "low is below high");
+             "low must be less than high");
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(random_normal<float>(g, 0, -1)); }),
-             "not negative");
+             "must not be negative");
 }
 
 BOOST_AUTO_TEST_CASE(uniform_numbers_stay_below_the_end) {
@@ -547,7 +547,7 @@ BOOST_AUTO_TEST_CASE(integers_of_a_step) {
     before = list(x);
   }
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(random_int<std::int8_t>(g, 5, 5)); }),
-             "numbers are drawn in [low, high), and low, 5, is not below high, 5");
+             "low must be less than high, but low is 5 and high is 5");
 }
 
 BOOST_AUTO_TEST_CASE(classes_by_their_probabilities) {

@@ -41,8 +41,8 @@ BOOST_AUTO_TEST_CASE(an_index_that_no_row_has) {
     return test::failure(error_code::out_of_range,
                          [&] { static_cast<void>(gather(x, tensor<std::int32_t, dims<2>>{0, n})); });
   };
-  CHECK_SAYS(of(3), "indices must be in [0, 3), the rows that there are, and index 1 of them is 3");
-  CHECK_SAYS(of(-1), "index 1 of them is -1: clamp the indices");
+  CHECK_SAYS(of(3), "indices must be in [0, 3), but indices[1] is 3");
+  CHECK_SAYS(of(-1), "indices[1] is -1: clamp the indices");
 }
 
 // Many of one row, which are summed in order, and many rows, which threads share.
@@ -225,10 +225,10 @@ BOOST_AUTO_TEST_CASE(an_index_that_no_row_of_a_batch_has) {
   const tensor<float, dims<2, 3>> x{};
   const tensor<std::int32_t, dims<2>> n{0, 3};
   CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(batch_gather<1>(x, n)); }),
-             "indices must be in [0, 3), the rows that there are, and index 1 of them is 3");
+             "indices must be in [0, 3), but indices[1] is 3");
   CHECK_SAYS(test::failure(error_code::out_of_range,
                            [&] { static_cast<void>(take_along_axis<1>(x, tensor<std::int64_t, dims<2, 1>>{-1, 0})); }),
-             "take_along_axis: indices must be in [0, 3), the rows that there are, and index 0 of them is -1");
+             "take_along_axis: indices must be in [0, 3), but indices[0] is -1");
   // Over tensors no session compares extents of one name.
   CHECK_SAYS(test::failure(error_code::invalid_argument,
                            [&] {

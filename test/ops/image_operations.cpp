@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(local_response_normalizations) {
   of("local_0", [](const auto& x) { return local_response_normalization(x, {.depth_radius = 0, .alpha = 0.5}); });
   of("local_default", [](const auto& x) { return local_response_normalization(x); });
   BOOST_CHECK_EXCEPTION(local_response_normalization(tensor<float, dims<1, 2>>(), {.depth_radius = -1}), error,
-                        test::says(error_code::invalid_argument, "depth_radius is -1"));
+                        test::says(error_code::invalid_argument, "depth_radius must be at least 0; it is -1"));
 }
 
 BOOST_AUTO_TEST_CASE(gradients_of_any_order) {

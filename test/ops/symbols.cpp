@@ -212,13 +212,14 @@ BOOST_AUTO_TEST_CASE(functions_of_symbols_say_what_they_need) {
                         test::says(error_code::invalid_argument, "needs each axis of [2, 3] once"));
   BOOST_CHECK_EXCEPTION(
       sum(x, {2}), error,
-      test::says(error_code::invalid_argument, "needs axes of [2, 3], counted from 0, of which there are 2"));
-  BOOST_CHECK_EXCEPTION(expand_dims(x, {3}), error, test::says(error_code::invalid_argument, "for those of [2, 3]"));
+      test::says(error_code::invalid_argument, "needs axes of [2, 3], counted from 0; its rank is 2"));
+  BOOST_CHECK_EXCEPTION(expand_dims(x, {3}), error,
+                        test::says(error_code::invalid_argument, "including those of [2, 3]"));
   BOOST_CHECK_EXCEPTION(expand_dims(x, {0, 1, 2, 3, 4, 5, 6}), error, test::says(error_code::invalid_argument));
   BOOST_CHECK_EXCEPTION(matmul<float>(x, x), error,
                         test::says(error_code::invalid_argument, "needs matrices [m, k] and [k, n]"));
   BOOST_CHECK_EXCEPTION(sum(placeholder<std::int32_t, dims<2>>(g, "i").erased(), {0}), error,
-                        test::says(error_code::unimplemented, "no kernel was compiled for sums of int32"));
+                        test::says(error_code::unimplemented, "cannot sum int32"));
   BOOST_TEST((matmul<float>(x, x, false, true).extents() == shape(2, 2)));
   BOOST_TEST((matmul<float>(x, x, true).extents() == shape(3, 3)));
   BOOST_TEST((expand_dims(x, {0, 2, 4}).extents() == shape(1, 2, 1, 3, 1)));

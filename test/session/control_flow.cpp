@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(a_branch_that_is_not_taken_does_not_run) {
   check_elements(step(v, right, true), {4, 1});
   const std::string said = failure(error_code::out_of_range, [&] { step(v, wrong, true); });
   CHECK_SAYS(said, "cond: ");
-  CHECK_SAYS(said, "index 1 of them is 4");
+  CHECK_SAYS(said, "indices[1] is 4");
   check_elements(step(v, wrong, false), {1, 2});
 }
 
@@ -494,16 +494,16 @@ BOOST_AUTO_TEST_CASE(a_gradient_needs_a_bound) {
   const auto x = placeholder<double, vec>(g, "x");
   const auto y = power_by_loop(x, tensor<int>(3));
   const std::string said = failure(error_code::failed_precondition, [&] { static_cast<void>(gradients(sum(y), x)); });
-  CHECK_SAYS(said, "while_loop: its gradient keeps the loop variables of every iteration");
+  CHECK_SAYS(said, "while_loop: its gradient stores the loop variables of every iteration");
   CHECK_SAYS(said, "{.max_iterations = n}");
   const auto any = power_by_loop(x, tensor<int>(3), {.max_iterations = INT64_MAX});
   CHECK_SAYS(failure(error_code::failed_precondition, [&] { static_cast<void>(gradients(sum(any), x)); }),
-             "more than any memory holds");
+             "exceed the size of any memory");
   session s{g};
   check_elements(s.eval(any, with(x, tensor<double, vec>{1, 2, 3})), {1, 8, 27});
   CHECK_SAYS(failure(error_code::invalid_argument,
                      [&] { static_cast<void>(power_by_loop(x, tensor<int>(3), {.max_iterations = -2})); }),
-             "max_iterations is -2");
+             "max_iterations must not be negative; it is -2");
 }
 
 BOOST_AUTO_TEST_CASE(what_bodies_do_not_do) {
@@ -514,9 +514,9 @@ BOOST_AUTO_TEST_CASE(what_bodies_do_not_do) {
   const auto refused = [&](const auto& body) {
     return failure(error_code::invalid_argument, [&] { static_cast<void>(cond(sum(x) > 0., body, same, x)); });
   };
-  CHECK_SAYS(refused([&](auto) { return w; }), "then: returns a value of the graph around it: pass it as an operand");
+  CHECK_SAYS(refused([&](auto) { return w; }), "then: returns a value of the enclosing graph: pass it as an operand");
   CHECK_SAYS(refused([&](auto x) { return x + w; }), "different graphs");
-  CHECK_SAYS(refused([&](auto x) { return x + w; }), "pass what it reads as operands");
+  CHECK_SAYS(refused([&](auto x) { return x + w; }), "pass the values that it reads as operands");
   CHECK_SAYS(refused([&](auto x) {
                static_cast<void>(assign(v, tensor<double, vec>{1, 2, 3}));
                return x;

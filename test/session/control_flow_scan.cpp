@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(a_bound_may_be_an_extent) {
                        static_cast<void>(while_loop([](auto y) { return sum(y) > 0.; }, [](auto y) { return y - 1.; },
                                                     {.max_iterations = steps{}}, tensor<double, vec>{1, 1, 1}));
                      }),
-             "max_iterations is the extent steps, which steps know: over tensors it is a number");
+             "max_iterations is the extent steps, which is known only in a step: for tensors pass a number");
 }
 
 // ---- time and memory ----
@@ -480,5 +480,5 @@ BOOST_AUTO_TEST_CASE(over_tensors_a_scan_is_done_at_once) {
       failure(
           error_code::invalid_argument,
           [&] { static_cast<void>(scan([](auto x, auto y) { return x + y; }, rows(counting(2)), rows(counting(3)))); }),
-      "scan: has operands of 2 and of 3 rows");
+      "scan: the operands must have equal numbers of rows, but have 2 and 3");
 }

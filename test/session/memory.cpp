@@ -271,14 +271,14 @@ BOOST_AUTO_TEST_CASE(a_session_and_a_tensor_take_the_allocator_that_is_given) {
   BOOST_CHECK_EQUAL(region::blocks, 0u);
   region::most = region::bytes + 1000;
   BOOST_CHECK_EXCEPTION((tensor<float, dims<300>>(shape(300), region{})), error, [](const error& e) {
-    return e.code() == error_code::resource_exhausted && test::contains(e.what(), "no memory for the extents [300]");
+    return e.code() == error_code::resource_exhausted && test::contains(e.what(), "cannot allocate the extents [300]");
   });
   BOOST_CHECK_EXCEPTION((session{g, {}, region{}}.run(fetch(sum(y)), with(x, tensor<float, images>(shape(900, 20))))),
                         error, [](const error& e) { return e.code() == error_code::resource_exhausted; });
   region::most = ~std::size_t{0};
   region::crooked = true;
   BOOST_CHECK_EXCEPTION((tensor<float, dims<3>>(shape(3), region{})), error, [](const error& e) {
-    return e.code() == error_code::invalid_argument && test::contains(e.what(), "not aligned to 64 bytes");
+    return e.code() == error_code::invalid_argument && test::contains(e.what(), "must be aligned to 64 bytes");
   });
   BOOST_CHECK_EQUAL(region::blocks, 0u);
 }

@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(steps) {
   BOOST_CHECK_EQUAL(to_string(step).substr(0, 13), "step: fetches");
   BOOST_CHECK_EQUAL(streamed(s.prepare(fetch(w))), "step: fetches float [2, 3] \"w\"");
   const auto moved = std::move(step);
-  BOOST_CHECK_EQUAL(streamed(step), "step, moved away");
+  BOOST_CHECK_EQUAL(streamed(step), "step, moved from");
   weft::step<tensor<float, dims<2, 3>>()> typed;
   BOOST_CHECK_EQUAL(streamed(typed), "step, empty");
   typed = s.prepare(fetch(w));

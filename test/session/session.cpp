@@ -157,10 +157,11 @@ BOOST_AUTO_TEST_CASE(extents_that_are_computed) {
   for (const auto& [p, q] : {std::pair{2, 3}, {3, 4}, {0, 5}, {2, 3}})
     BOOST_CHECK_EQUAL(step(ones(p), ones(q), ones(p + q), ones((p + q + 1) / 2)), 2 * (p + q) + (p + q + 1) / 2);
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { step(ones(2), ones(3), ones(6), ones(3)); }),
-             "a + b: the extent is 6 but comes out as 5");
+             "a + b: the extent is 6 but is computed as 5");
   // A computed extent is known from its names alone; a quotient must be whole.
-  CHECK_SAYS(failure(error_code::failed_precondition, [&] { variable<float, dims<a * b>>(g, "v", init::ones{}); }),
-             "the extent a * b has no value yet: g.set(dyn<\"...\">, n) of the names in it comes before the variable");
+  CHECK_SAYS(
+      failure(error_code::failed_precondition, [&] { variable<float, dims<a * b>>(g, "v", init::ones{}); }),
+      "the extent a * b has no value yet: g.set(dyn<\"...\">, n) of the names in it must come before the variable");
   g.set(a, 4);
   g.set(b, 5);
   const auto w = variable<float, dims<b * a>>(g, "w", init::ones{});
@@ -571,7 +572,7 @@ BOOST_AUTO_TEST_CASE(a_node_that_names_another_task_is_refused) {
                           +[](session& in, const node<float>& n) { static_cast<void>(in.explain(n)); }})
     CHECK_SAYS(
         test::failure(error_code::invalid_argument, [&] { call(s, other); }),
-        "is placed on /job:worker/task:1/device:CPU:0, and a graph runs in one task; this is a session without a "
+        "is placed on /job:worker/task:1/device:CPU:0, but a graph runs in one task; this is a session without a "
         "cluster, which has 1 CPU device(s) and 0 GPU(s)");
   BOOST_TEST(s.eval(at("/job:localhost/replica:0/task:0/device:CPU:0"_device, "own")) == 2.0f);
   session soft(g, {.allow_soft_placement = true});
@@ -840,7 +841,7 @@ BOOST_AUTO_TEST_CASE(variables_are_set_and_got_without_a_step) {
   s.set(open, vector(shape(2), {4, 5}));
   BOOST_TEST(s.get(open)(1) == 5);
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { s.set(open, vector(shape(3))); }),
-             "open: the variable has extents [2], but the value that is set has [3]");
+             "open: the variable has extents [2], but the value to set has [3]");
   graph h;
   const auto other = variable<float, dims<3>>(h, "v");
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { s.set(other, numbers); }), "another graph");
@@ -875,7 +876,8 @@ BOOST_AUTO_TEST_CASE(numbers_are_first_values_and_are_assigned) {
   const auto n = variable<std::int64_t>(g, "n", 7);
   const auto written = assign(v, 3);
   const auto added = assign_add(n, 2);
-  CHECK_SAYS(failure(error::invalid_argument, [&] { (void)variable<std::int8_t>(g, "small", 300); }), "300 is no int8");
+  CHECK_SAYS(failure(error::invalid_argument, [&] { (void)variable<std::int8_t>(g, "small", 300); }),
+             "300 cannot be represented as int8");
   session s{g, {.threads = 1}};
   BOOST_TEST(s.eval(v) == 0.5f);
   BOOST_TEST(list(s.eval(w)) == floats({2, 2, 2}));

@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(rows) {
   tensor<float, dims<2, dyn<"m">>> wide(shape(2, 2), {1, 2, 3, 4}), narrow(shape(2, 1));
   BOOST_CHECK_EXCEPTION(
       wide[0] = narrow[0], error,
-      says(error_code::invalid_argument, "the value has the extents [1], and the elements written have [2]"));
+      says(error_code::invalid_argument, "the value has the extents [1], but the elements to write have [2]"));
 }
 
 #if WEFT_CHECKED
@@ -143,12 +143,12 @@ BOOST_AUTO_TEST_CASE(rows_are_checked) {
   const auto refuses = [](auto access, const std::string& words) {
     BOOST_CHECK_EXCEPTION(access(), error, says(error_code::out_of_range, words));
   };
-  refuses([&] { a[2][0] = 1; }, "(2) of the extents [2]");
+  refuses([&] { a[2][0] = 1; }, "(2) is outside of [2]");
   refuses([&] { a[-1][0] = 1; }, "(-1)");
   BOOST_CHECK_EQUAL(std::as_const(a).data(), before);
-  refuses([&] { a[1][3] = 1; }, "(3) of the extents [3]");
-  refuses([&] { static_cast<void>(shared[7]); }, "(7) of the extents [2]");
-  refuses([&] { static_cast<void>(open_rows()[0]); }, "(0) of the extents [0]");
+  refuses([&] { a[1][3] = 1; }, "(3) is outside of [3]");
+  refuses([&] { static_cast<void>(shared[7]); }, "(7) is outside of [2]");
+  refuses([&] { static_cast<void>(open_rows()[0]); }, "(0) is outside of [0]");
 }
 #endif
 

@@ -125,8 +125,7 @@ BOOST_AUTO_TEST_CASE(division_of_integers) {
     constexpr T smallest = std::numeric_limits<T>::min();
     const tensor<T, dims<3>> a{smallest, 7, T(-7)}, b{T(-1), 2, 2}, c{1, 0, 1};
     BOOST_CHECK(list(a / b) == (std::vector<T>{T(std::uint64_t{0} - std::uint64_t(smallest)), 3, T(T(-7) / T(2))}));
-    BOOST_CHECK_EXCEPTION(eval(a / c), error,
-                          says(error_code::invalid_argument, "divide: integers are divided by zero"));
+    BOOST_CHECK_EXCEPTION(eval(a / c), error, says(error_code::invalid_argument, "divide: integer division by zero"));
     BOOST_CHECK_EXCEPTION(eval(a / 0 + a), error, says(error_code::invalid_argument));
   };
   check(std::int32_t{}), check(std::int64_t{}), check(std::int8_t{}), check(std::uint16_t{});
@@ -137,7 +136,7 @@ BOOST_AUTO_TEST_CASE(division_of_integers) {
   tensor<int, dims<100000>> ones = tensor<int, dims<100000>>() + 1;
   BOOST_CHECK_EQUAL(step(ones)(77777), 100);
   ones(77777) = 0;
-  BOOST_CHECK_EXCEPTION(step(ones), error, says(error_code::invalid_argument, "divided by zero"));
+  BOOST_CHECK_EXCEPTION(step(ones), error, says(error_code::invalid_argument, "integer division by zero"));
   ones(77777) = -3;
   BOOST_CHECK_EQUAL(step(ones)(77777), -33);
 }
@@ -186,10 +185,11 @@ BOOST_AUTO_TEST_CASE(numbers_of_any_type) {
   BOOST_CHECK(list(small * 3LL) == (std::vector<std::int8_t>{3, -6}));
   BOOST_CHECK(list(cast<float>(small) * 2ULL) == (floats{2, -4}));
   const auto refused = [](auto f) { return test::failure(error_code::invalid_argument, f); };
-  CHECK_SAYS(refused([&] { static_cast<void>(small + 1000); }), "the number 1000 is no int8");
-  CHECK_SAYS(refused([&] { static_cast<void>(-129L - small); }), "the number -129 is no int8");
-  CHECK_SAYS(refused([&] { static_cast<void>(tensor<std::uint32_t, dims<2>>() * -1); }), "the number -1 is no uint32");
-  CHECK_SAYS(refused([&] { static_cast<void>((small < 0) == 2); }), "the number 2 is no bool");
+  CHECK_SAYS(refused([&] { static_cast<void>(small + 1000); }), "the number 1000 cannot be represented as int8");
+  CHECK_SAYS(refused([&] { static_cast<void>(-129L - small); }), "the number -129 cannot be represented as int8");
+  CHECK_SAYS(refused([&] { static_cast<void>(tensor<std::uint32_t, dims<2>>() * -1); }),
+             "the number -1 cannot be represented as uint32");
+  CHECK_SAYS(refused([&] { static_cast<void>((small < 0) == 2); }), "the number 2 cannot be represented as bool");
   CHECK_SAYS(refused([&] { static_cast<void>(tensor<std::int64_t, dims<2>>() * ~0ull); }), "18446744073709551615");
 }
 

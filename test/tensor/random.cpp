@@ -166,13 +166,13 @@ BOOST_AUTO_TEST_CASE(first_values_of_integers) {
     BOOST_CHECK_EXCEPTION(static_cast<void>(variable<decltype(element)>(g, "n", init)), error,
                           says(error_code::invalid_argument, words));
   };
-  refused(init::constant{300}, std::int8_t{}, "n: the first value's 300 is no int8");
-  refused(init::constant{-1}, std::uint32_t{}, "-1 is no uint32");
-  refused(init::constant{0.5}, std::int64_t{}, "0.5 is no int64");
-  refused(init::constant{2}, false, "2 is no bool");
+  refused(init::constant{300}, std::int8_t{}, "n: the initial value 300 cannot be represented as int8");
+  refused(init::constant{-1}, std::uint32_t{}, "-1 cannot be represented as uint32");
+  refused(init::constant{0.5}, std::int64_t{}, "0.5 cannot be represented as int64");
+  refused(init::constant{2}, false, "2 cannot be represented as bool");
   refused(init::uniform{}, std::int32_t{}, "-0.05");
-  refused(init::uniform{0, 257}, std::uint8_t{}, "257 is no uint8");
-  refused(init::normal{}, std::int32_t{}, "normal numbers are no int32");
+  refused(init::uniform{0, 257}, std::uint8_t{}, "257 cannot be represented as uint8");
+  refused(init::normal{}, std::int32_t{}, "normal numbers cannot be int32");
   BOOST_CHECK_EQUAL(g.size(), 1u);
   const auto byte = variable<std::uint8_t, dims<100>>(g, "byte", init::uniform{250, 256});
   session other{g};

@@ -488,7 +488,7 @@ BOOST_AUTO_TEST_CASE(frozen_variables_are_saved_and_never_trained) {
              "the variable head/w is updated by gradient_descent: freeze it before minimize() or apply_gradients()");
   CHECK_SAYS(test::failure(error_code::not_found, [&] { freeze(g, "decoder"); }), "there is no trained variable");
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { freeze(kept); }),
-             "the variable encoder/kept is averaged, and so is never trained");
+             "the variable encoder/kept is averaged, so it is never trained");
   {  // used again as if it were trained
     const variable_scope again(g, "encoder", reuse::yes);
     BOOST_TEST((variable<double, dims<2>>(g, "w", init::ones{}).id() == w.id()));

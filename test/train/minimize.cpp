@@ -119,5 +119,5 @@ BOOST_AUTO_TEST_CASE(only_what_is_trained_is_updated) {
   const variable_scope again(g, reuse::yes);
   BOOST_CHECK(variable<double>(g, "seen", 0.0, variable_kind::averaged).id() == seen.id());
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(variable<double>(g, "seen", 0.0)); }),
-             "has the kind averaged, and this use of it the kind trained");
+             "has the kind averaged, but this use declares the kind trained");
 }

@@ -27,7 +27,7 @@ struct assign_all_options {
 template <class = void>
 [[nodiscard]] effect assign_all(const variable_list& target, const variable_list& from, assign_all_options how);
 template <class... X>
-auto assign_all(const X&...) WEFT_DELETED;  // of two lists: variables_in(g, "target"), variables_in(g, "online")
+auto assign_all(const X&...) WEFT_DELETED;  // takes two lists: variables_in(g, "target"), variables_in(g, "online")
 
 namespace detail {
 
@@ -63,21 +63,21 @@ WEFT_DECL sequence<assigned_pair> pairs_of(const variable_list& target, const va
     check_same_graph(who, v.builder(), from.erased()[0]);
     if (!find(from, below(target, v)))
       throw error(error_code::invalid_argument, who,
-                  {"the variable ", name(v), " has none of its name below the scope in ", scope(from)});
+                  {"the variable ", name(v), " has no counterpart of the same name in ", scope(from)});
   }
   sequence<assigned_pair> pairs;
   for (const symbol& v : from.erased()) {
     const symbol* const to = find(target, below(from, v));
     if (!to)
       throw error(error_code::invalid_argument, who,
-                  {"the variable ", name(v), " has none of its name below the scope in ", scope(target)});
+                  {"the variable ", name(v), " has no counterpart of the same name in ", scope(target)});
     if (to->id() == v.id())
       throw error(error_code::invalid_argument, who, {"the variable ", name(v), " is on both sides"});
     if (!(to->info() == v.info()))
       throw error(
           error_code::invalid_argument, who,
           {"the variable ", name(*to), " is ", weft::name(to->type()), " ", graph_of(*to).to_string(to->extents()),
-           ", and ", name(v), " is ", weft::name(v.type()), " ", graph_of(v).to_string(v.extents())});
+           ", but ", name(v), " is ", weft::name(v.type()), " ", graph_of(v).to_string(v.extents())});
     pairs.push_back({*to, v});
   }
   return pairs;

@@ -32,7 +32,8 @@ struct device_spec {
 
  private:
   static constexpr int checked(int ordinal) {
-    if (ordinal < 0) throw error(error_code::invalid_argument, "device", {"there is no device of number ", ordinal});
+    if (ordinal < 0)
+      throw error(error_code::invalid_argument, "device", {"a device number must be at least 0; it is ", ordinal});
     return ordinal;
   }
 };

@@ -36,7 +36,7 @@ class extent_bindings : public detail::extent_values {
       std::int64_t value = 0;
       if (d && evaluate(*d, value) && value != known_[k].second)
         throw error(error_code::invalid_argument, d->text,
-                    {"the extent is ", known_[k].second, " but comes out as ", value});
+                    {"the extent is ", known_[k].second, " but is computed as ", value});
     }
   }
 

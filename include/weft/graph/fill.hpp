@@ -61,7 +61,7 @@ template <Element T, class Dims, class Num>
 node<T, dims_t<Dims>> fill(graph& g, Num number) {
   using mistake = fill_mistake<Dims, Num>;
   static_assert(correct<mistake>,
-                "fill<T, dims<...>>(g, number): extents are a dims; broadcast_to<dims<...>>(x) takes a node");
+                "fill<T, dims<...>>(g, number): the extents must be a dims; broadcast_to<dims<...>>(x) takes a node");
   if constexpr (correct<mistake>)
     return detail::filled<T, Dims>(g, static_cast<T>(number));
   else
@@ -73,7 +73,7 @@ auto range(graph& g, T start, T delta) {
   using D = dims<Extent>;
   using mistake = range_mistake<T, D>;
   static_assert(correct<mistake>,
-                "range<T, extent>(g): is of integers, float or double, and its extent a number or a name");
+                "range<T, extent>(g): T must be an integer type, float or double, and the extent a number or a name");
   if constexpr (correct<mistake>) {
     gpu::compile_kernels<range_op, T>();
     detail::remember_extents<D>(g);
@@ -86,7 +86,7 @@ auto range(graph& g, T start, T delta) {
 template <Element T, class Dims>
 node<T, Dims> eye(graph& g) {
   using mistake = first_mistake<extents_are_not_valid<Dims>, identity_is_not_a_matrix<Dims>>;
-  static_assert(correct<mistake>, "eye<T, dims<rows, columns>>(g): two extents");
+  static_assert(correct<mistake>, "eye<T, dims<rows, columns>>(g): needs two extents");
   if constexpr (correct<mistake>)
     return let(cast<T>(expand_dims<1>(range<std::int32_t, detail::extent_at<Dims, 0>::value>(g)) ==
                        range<std::int32_t, detail::extent_at<Dims, 1>::value>(g)));

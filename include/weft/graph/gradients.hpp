@@ -40,7 +40,7 @@ WEFT_DECL sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
     const operation* op = x.builder() == y.builder() ? g[x.id().node].def.op : nullptr;
     if (op && x.id().node > y.id().node && !is_operation<variable_op>(op) && !is_operation<placeholder_op>(op))
       throw error(error_code::invalid_argument, g[x.id().node].name,
-                  "was made after y, so that y cannot depend on it: make it a node with let() before it is used");
+                  "was created after y, so y cannot depend on it: make it a node with let() before it is used");
   }
   const sequence<symbol> of{y};
   const symbol one = y.extents().rank == 0 ? as_scalar(*y.builder(), 1, y.type()) : fill(*y.builder(), y.info(), 1);
@@ -64,13 +64,14 @@ WEFT_DECL sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
 template <Expression Y, Expression... Xs>
 [[nodiscard]] auto gradients(const Y& y, const Xs&... xs) {
   static_assert(correct<gradient_of_nothing<sizeof...(Xs)>>,
-                "gradients: the xs follow y, one by one: auto [dw, db] = gradients(loss, w, b);");
-  static_assert(correct<gradient_root_mistake<Y>>,
-                "gradients: y is not in a graph: make placeholders or variables of the tensors; or it is neither float "
-                "nor double");
-  static_assert((correct<gradient_of_non_floating<value_t<Xs>>> && ...), "gradients: an x is an integer or bool");
+                "gradients: pass the xs after y, one by one: auto [dw, db] = gradients(loss, w, b);");
+  static_assert(
+      correct<gradient_root_mistake<Y>>,
+      "gradients: y must be a float or double value in a graph: make placeholders or variables of the tensors");
+  static_assert((correct<gradient_of_non_floating<value_t<Xs>>> && ...),
+                "gradients: each x must be floating-point, not an integer or bool");
   static_assert((correct<gradient_with_respect_to_expression<Xs>> && ...),
-                "gradients: an x is not a node: let() makes one");
+                "gradients: each x must be a node: let() makes one");
   if constexpr (!(is_node<Xs> && ...)) {
     return std::tuple{materialize(xs)...};
   } else if constexpr (correct<gradient_root_mistake<Y>> && (is_differentiable<value_t<Xs>> && ...)) {

@@ -196,7 +196,7 @@ class graph final : public op_builder {
   /// do not change the value once the graph has a session.
   template <detail::named_extent Extent>
   void set(Extent, std::int64_t size) {
-    if (size < 0) throw error(error_code::invalid_argument, Extent::name, "an extent is not negative");
+    if (size < 0) throw error(error_code::invalid_argument, Extent::name, "an extent must not be negative");
     remember_name(Extent::code, Extent::name);
     for (auto& [code, value] : data_->extents)
       if (code == Extent::code) {
@@ -679,8 +679,8 @@ WEFT_DECL std::uint64_t graph::hash_nodes() const {
 WEFT_DECL void graph::refuse_growth(const std::string& name) {
   throw error(error_code::resource_exhausted, name,
               {"the graph has grown in each of ", max_growing_runs,
-               " runs, and recorded nodes stay: record once, prepare a step, and feed changing values to its "
-               "placeholders; s.set(v, value) writes a variable and records nothing"});
+               " runs, and nodes are never removed: build the graph once, prepare a step, and feed changing values to "
+               "its placeholders; s.set(v, value) writes a variable without adding nodes"});
 }
 
 WEFT_DECL std::uint32_t graph::append(node_def def, std::string name, const detail::graph_location& here, bool named) {
@@ -732,7 +732,7 @@ WEFT_DECL device_spec graph::device_here() const {
 WEFT_DECL std::string graph::free_name(const std::string& name) {
   if (static_cast<detail::graph_records*>(data_)->are_of_moved_graphs)
     throw error(error_code::failed_precondition, name,
-                "is to be recorded in a graph that has been moved from: use the graph that it was moved to");
+                "cannot be added to a graph that has been moved from: use the graph that it was moved to");
   return data_->names.free(data_->prefix + name);
 }
 
@@ -772,27 +772,27 @@ WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const valu
   if (!taken || !taken->is_shared) {
     if (data_->variables.mode != reuse::yes) return graph_node::no_node;
     throw error(error_code::not_found, full,
-                {"reuse::yes asks for a variable of this name, and there is none ", here,
-                 ": create it before, in a scope of the same name, or write reuse::automatic, which creates it"});
+                {"reuse::yes requires a variable of this name, but there is none ", here,
+                 ": create it first, in a scope of the same name, or use reuse::automatic, which creates it"});
   }
   const std::uint32_t known = taken->node;
   const value_info& there = data_->nodes[known].def.outputs[0];
   const std::string first = scope(taken->scope);
   if (data_->variables.mode == reuse::no)
     throw error(error_code::invalid_argument, full,
-                {"a variable of this name exists, created ", first, ", and a second one is to be created ", here,
-                 ": give it another name or name_scope; or create variables once, in an object that is called twice; "
+                {"a variable of this name exists, created ", first, ", so a second one cannot be created ", here,
+                 ": use another name or name_scope; or create the variables once, in an object that is called twice; "
                  "or share them: variable_scope(g, reuse::yes) around the second use"});
   const variable_kind kind_there = kind_of(data_->nodes[known].def);
   if (kind_there != kind && !(kind_there == variable_kind::frozen && kind == variable_kind::trained))
     throw error(error_code::invalid_argument, full,
                 {"the variable of this name, created ", first, ", has the kind ", weft::name(kind_there),
-                 ", and this use of it the kind ", weft::name(kind), ": write the same kind in both places"});
+                 ", but this use declares the kind ", weft::name(kind), ": use the same kind in both places"});
   if (there.type != declared.type || !(there.extents == declared.extents))
     throw error(error_code::invalid_argument, full,
                 {"the variable of this name, created ", first, ", is ", weft::name(there.type), " ",
-                 to_string(there.extents), ", and this use of it ", weft::name(declared.type), " ",
-                 to_string(declared.extents), ": write the same type and extents in both places"});
+                 to_string(there.extents), ", but this use declares ", weft::name(declared.type), " ",
+                 to_string(declared.extents), ": use the same type and extents in both places"});
   return known;
 }
 

@@ -55,7 +55,7 @@ struct graph_of_leaves {
 template <class X>
 [[nodiscard]] graph& graph_of(const X& x) {
   static_assert(correct<value_has_no_graph<X>>,
-                "graph_of: takes a node, an expression of nodes or an effect; a tensor lies in no graph");
+                "graph_of: takes a node, an expression of nodes or an effect; a tensor is not in a graph");
   if constexpr (std::is_base_of_v<detail::handle, X>) {
     return graph_of(x.erased());
   } else if constexpr (correct<value_has_no_graph<X>>) {

@@ -157,15 +157,16 @@ inline void check_first_value(std::string_view name, dtype type, const initializ
   if (is_floating(type) || first.kind == kind::none || first.kind == kind::value) return;
   if (first.kind != kind::constant && first.kind != kind::uniform)
     throw error(error_code::invalid_argument, std::string(name),
-                {"normal numbers are no ", weft::name(type), ": init::uniform draws integers"});
+                {"normal numbers cannot be ", weft::name(type), ": init::uniform draws integers"});
   const bool is_signed = type >= dtype::int8 && type <= dtype::int64;
   const int bits = type == dtype::boolean ? 1 : static_cast<int>(8 * size_of(type)) - is_signed;
   const double end = __builtin_ldexp(1, bits), lowest = is_signed ? -end : 0;
   const auto check = [&](double number, bool may_be_end) {
     if (number >= lowest && (number < end || (may_be_end && number == end)) && __builtin_floor(number) == number)
       return;
-    throw error(error_code::invalid_argument, std::string(name),
-                {"the first value's ", format_number("%.*g", 17, number), " is no ", weft::name(type)});
+    throw error(
+        error_code::invalid_argument, std::string(name),
+        {"the initial value ", format_number("%.*g", 17, number), " cannot be represented as ", weft::name(type)});
   };
   check(first.a, false);
   if (first.kind == kind::uniform) check(first.b, true);
@@ -196,7 +197,7 @@ WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, sh
       throw error(error_code::failed_precondition, std::string(name),
                   {"the extent ", names[i], " has no value yet: g.set(dyn<\"",
                    g.extent_formula(extents[i]) ? "...\">, n) of the names in it" : names[i],
-                   g.extent_formula(extents[i]) ? "" : "\">, n)", " comes before the variable"});
+                   g.extent_formula(extents[i]) ? "" : "\">, n)", " must come before the variable"});
     extents[i] = *size;
   }
   initializer value = first.make(first.init, extents);
@@ -223,9 +224,10 @@ WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, co
 /// A value to feed in each step (tf.placeholder). Default names: placeholder, placeholder_1, ...
 template <Element T, class Dims = dims<>>
 node<T, dims_t<Dims>> placeholder(graph& g, std::string_view name = {}) {
-  static_assert(correct<extents_are_not_valid<Dims>>,
-                "placeholder<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
-                "time");
+  static_assert(
+      correct<extents_are_not_valid<Dims>>,
+      "placeholder<T, dims<...>>: needs at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
+      "time");
   if constexpr (correct<extents_are_not_valid<Dims>>) {
     if constexpr (Dims::is_computed) detail::remember_formulas<Dims>(g);
     return node<T, dims_t<Dims>>(
@@ -248,9 +250,10 @@ concept Initializer = requires(const Init& init, const shape& extents) { initial
 template <Element T, class Dims = dims<>, Initializer Init = init::zeros>
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const Init& first = {},
                                         variable_kind kind = variable_kind::trained) {
-  static_assert(correct<extents_are_not_valid<Dims>>,
-                "variable<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
-                "time");
+  static_assert(
+      correct<extents_are_not_valid<Dims>>,
+      "variable<T, dims<...>>: needs at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
+      "time");
   if constexpr (correct<extents_are_not_valid<Dims>>) {
     if constexpr (Dims::is_computed) detail::remember_formulas<Dims>(g);
     return variable_node<T, dims_t<Dims>>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
@@ -276,7 +279,7 @@ template <Element T, class Dims, Expression Expr>
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const Expr& first,
                                         variable_kind kind = variable_kind::trained) {
   using mistake = assignment_mistake<value_t<Expr>, dims_t<Expr>, T, Dims>;
-  static_assert(correct<mistake>, "variable: the first value has other extents or elements than the variable");
+  static_assert(correct<mistake>, "variable: the initial value must have the variable's extents and elements");
   if constexpr (correct<mistake>)
     return variable(g, name, tensor<T, Dims>(first), kind);
   else

@@ -23,7 +23,7 @@ using linspace_mistake = first_mistake<not_floating<T>, extents_are_not_valid<di
 template <class T, int Count>
 tensor<T, dims<Count>> linspace(T start, T stop) {
   using mistake = linspace_mistake<T, Count>;
-  static_assert(correct<mistake>, "linspace<T, count>(start, stop): T is float or double, and count a number");
+  static_assert(correct<mistake>, "linspace<T, count>(start, stop): T must be float or double, and count a number");
   tensor<T, dims<Count>> made;
   if constexpr (correct<mistake>) {
     const double from = static_cast<double>(start), step = (static_cast<double>(stop) - from) / (Count - 1);

@@ -256,10 +256,10 @@ inline void loop_op::gradient(gradient_context& g, const attributes& a) {
   if (!a.kept)
     throw error(error_code::failed_precondition, name,
                 a.max_iterations == unbounded
-                    ? "its gradient keeps the loop variables of every iteration, and needs to know how many these are "
-                      "at most: while_loop(condition, body, {.max_iterations = n}, ...)"
-                    : "its gradient keeps the loop variables of every iteration, and these are more than any memory "
-                      "holds, or have 8 axes already");
+                    ? "its gradient stores the loop variables of every iteration, so it needs a bound on the "
+                      "iterations: while_loop(condition, body, {.max_iterations = n}, ...)"
+                    : "its gradient stores the loop variables of every iteration, but these exceed the size of any "
+                      "memory, or have 8 axes already");
   detail::loop_gradient(g, a).record();
 }
 

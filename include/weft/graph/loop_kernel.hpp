@@ -36,7 +36,7 @@ class loop_kernel_with_subgraphs final : public kernel_with_subgraphs {
     step_watch* const watch = watch_of_thread;
     for (; n < limit && (!s_.conditional || goes_on(f)); ++n) {
       if (watch && watch->is_over())
-        throw error(error_code::cancelled, "while_loop", "the step has been cancelled, or its time is over");
+        throw error(error_code::cancelled, "while_loop", "the step was cancelled, or its deadline has passed");
       iterate(f, n, limit);
     }
     for (std::size_t j = 0; j < s_.variables; ++j)

@@ -61,9 +61,8 @@ inline constexpr bool draws_random<std::tuple<T, Dims...>, Graph, X...> =
 template <Element T, class Dims = dims<>>
 [[nodiscard]] auto random_uniform(graph& g, double low = 0, double high = 1, random_options options = {}) {
   static_assert(correct<detail::random_mistake<T, Dims>>,
-                "random_uniform: has extents, dims<...>, and is of float, double, half or bfloat16");
-  if (!(low < high))
-    throw error(error_code::invalid_argument, "random_uniform", "numbers are drawn in [low, high): low is below high");
+                "random_uniform: needs extents, dims<...>, and elements of float, double, half or bfloat16");
+  if (!(low < high)) throw error(error_code::invalid_argument, "random_uniform", "low must be less than high");
   return detail::random_node<random_uniform_op, T, Dims>(g, low, high, options);
 }
 
@@ -72,9 +71,9 @@ template <Element T, class Dims = dims<>>
 template <Element T, class Dims = dims<>>
 [[nodiscard]] auto random_normal(graph& g, double mean = 0, double stddev = 1, random_options options = {}) {
   static_assert(correct<detail::random_mistake<T, Dims>>,
-                "random_normal: has extents, dims<...>, and is of float, double, half or bfloat16");
+                "random_normal: needs extents, dims<...>, and elements of float, double, half or bfloat16");
   if (!(stddev >= 0))
-    throw error(error_code::invalid_argument, "random_normal", "a standard deviation is not negative");
+    throw error(error_code::invalid_argument, "random_normal", "the standard deviation must not be negative");
   return detail::random_node<random_normal_op, T, Dims>(g, mean, stddev, options);
 }
 
@@ -84,14 +83,14 @@ template <Element T, class Dims = dims<>>
 /// invalid_argument unless low < high.
 template <Element T, class Dims = dims<>>
 [[nodiscard]] auto random_int(graph& g, T low, T high, random_options options = {}) {
-  static_assert(
-      correct<detail::random_int_mistake<T, Dims>>,
-      "random_int: has extents, dims<...>, and is of an integer type: random_int<std::int32_t, dims<3>>(g, 0, 10)");
+  static_assert(correct<detail::random_int_mistake<T, Dims>>,
+                "random_int: needs extents, dims<...>, and elements of an integer type: random_int<std::int32_t, "
+                "dims<3>>(g, 0, 10)");
   if constexpr (correct<detail::random_int_mistake<T, Dims>>) {
     using number = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
     if (!(low < high))
       throw error(error_code::invalid_argument, "random_int",
-                  {"numbers are drawn in [low, high), and low, ", number{low}, ", is not below high, ", number{high}});
+                  {"low must be less than high, but low is ", number{low}, " and high is ", number{high}});
     return detail::random_node<random_int_op, T, Dims, std::int64_t>(g, static_cast<std::int64_t>(low),
                                                                      static_cast<std::int64_t>(high), options);
   } else {

@@ -356,7 +356,7 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
   for (const std::int64_t n : {count_of_rows<X>(std::get<Index>(now))...}) {
     if (n >= 0 && count >= 0 && n != count)
       throw error(error_code::invalid_argument, "scan",
-                  {"has operands of ", count, " and of ", n, " rows: they have equally many"});
+                  {"the operands must have equal numbers of rows, but have ", count, " and ", n});
     if (n >= 0) count = n;
   }
   auto all = [&]<std::size_t... R>(std::index_sequence<R...>) {
@@ -440,8 +440,9 @@ auto call_scan(const Body& body, const scan_options& options, const X&... operan
 /// every iteration, [T, ...], and recompute all other values. Over tensors, scan runs at once.
 template <class Body, class... X>
 [[nodiscard]] auto scan(const Body& body, const scan_options& options, const X&... operands) {
-  static_assert(correct<scan_mistake<Body, X...>>,
-                "scan: takes a body, which returns what it carries and then what is stacked, and rows(x) to go over");
+  static_assert(
+      correct<scan_mistake<Body, X...>>,
+      "scan: needs a body that returns the carried values and then the values to stack, and rows(x) to iterate over");
   return detail::call_scan(body, options, operands...);
 }
 
@@ -449,8 +450,9 @@ template <class Body, class... X>
 template <class Body, class First, class... X>
   requires(!std::is_same_v<First, scan_options>)
 [[nodiscard]] auto scan(const Body& body, const First& first, const X&... operands) {
-  static_assert(correct<scan_mistake<Body, First, X...>>,
-                "scan: takes a body, which returns what it carries and then what is stacked, and rows(x) to go over");
+  static_assert(
+      correct<scan_mistake<Body, First, X...>>,
+      "scan: needs a body that returns the carried values and then the values to stack, and rows(x) to iterate over");
   return detail::call_scan(body, scan_options(), first, operands...);
 }
 

@@ -153,7 +153,7 @@ inline symbol subgraph_recorder::parameter(const value_info& info) { return add_
 inline void subgraph_recorder::result_of(symbol s) {
   if (s.builder() != &made().nodes.self())
     throw error(error_code::invalid_argument, made().name,
-                "returns a value of the graph around it: pass it as an operand, and return its parameter");
+                "returns a value of the enclosing graph: pass it as an operand, and return its parameter");
   made().results.push_back(s.id());
 }
 

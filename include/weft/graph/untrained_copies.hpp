@@ -39,11 +39,10 @@ WEFT_DECL std::string untrained_copies(const graph& g, const sequence<std::uint3
         continue;
       // Atomic, because threads can prepare steps at the same time.
       if (only_new && __atomic_exchange_n(&each.is_reported, true, __ATOMIC_RELAXED)) break;
-      append(text,
-             {"a step reads ", name, ", which no optimizer updates, and not ", g[first].name,
-              ", which one does: a model that is called twice in a name_scope has two sets of variables; "
-              "variable_scope(graph, \"",
-              std::string(each.first, 0, each.first.size() - 1), "\", reuse::automatic) in its place means one\n"});
+      append(text, {"a step reads ", name, ", which no optimizer updates, instead of ", g[first].name,
+                    ", which an optimizer updates: a model that is called twice in a name_scope has two sets of "
+                    "variables; to share one set, use variable_scope(graph, \"",
+                    std::string(each.first, 0, each.first.size() - 1), "\", reuse::automatic)\n"});
       break;
     }
   return text;

@@ -110,7 +110,7 @@ WEFT_DECL std::uint32_t find_variable(const graph& g, std::string_view name, con
     const value_info& there = g[n].def.outputs[0];
     if (there == as) return n;
     throw error(error_code::invalid_argument, g[n].name,
-                {"the variable is ", weft::name(there.type), " ", g.to_string(there.extents), ", and is asked for as ",
+                {"the variable is ", weft::name(there.type), " ", g.to_string(there.extents), ", but is requested as ",
                  weft::name(as.type), " ", g.to_string(as.extents)});
   }
   throw error(error_code::not_found, std::string(name),
@@ -192,7 +192,7 @@ WEFT_DECL void set_frozen(symbol variable, bool frozen) {
   const std::uint32_t n = variable.id().node;
   if (!may_freeze(g, n))
     throw error(error_code::invalid_argument, frozen ? "freeze" : "unfreeze",
-                {"the variable ", g[n].name, " is ", weft::name(kind_of(g[n].def)), ", and so is never trained"});
+                {"the variable ", g[n].name, " is ", weft::name(kind_of(g[n].def)), ", so it is never trained"});
   change_kind(g, n, frozen);
 }
 
@@ -247,8 +247,7 @@ template <class First, class... More>
   requires(!std::is_same_v<First, graph>)
 void freeze(const First& first, const More&... more) {
   using mistake = first_mistake<frozen_value_is_not_a_variable<First>, frozen_value_is_not_a_variable<More>...>;
-  static_assert(correct<mistake>,
-                "freeze: it takes variables, one by one, or a graph and a name: freeze(g, \"encoder\")");
+  static_assert(correct<mistake>, "freeze: takes variables, one by one, or a graph and a name: freeze(g, \"encoder\")");
   if constexpr (correct<mistake>) {
     detail::set_frozen(first.erased(), true);
     (detail::set_frozen(more.erased(), true), ...);
@@ -259,7 +258,7 @@ template <class First, class... More>
 void unfreeze(const First& first, const More&... more) {
   using mistake = first_mistake<frozen_value_is_not_a_variable<First>, frozen_value_is_not_a_variable<More>...>;
   static_assert(correct<mistake>,
-                "unfreeze: it takes variables, one by one, or a graph and a name: unfreeze(g, \"encoder\")");
+                "unfreeze: takes variables, one by one, or a graph and a name: unfreeze(g, \"encoder\")");
   if constexpr (correct<mistake>) {
     detail::set_frozen(first.erased(), false);
     (detail::set_frozen(more.erased(), false), ...);

@@ -83,11 +83,11 @@ constexpr std::size_t variables_before(std::size_t operand) {
 inline void check_loop(const iteration_bound& most, bool is_run) {
   if (!most.name() && most.value() < loop_options::unbounded)
     throw error(error_code::invalid_argument, "while_loop",
-                {"max_iterations is ", most.value(), ": it is not negative; without it a loop has no bound"});
+                {"max_iterations must not be negative; it is ", most.value(), ": omit it for an unbounded loop"});
   if (is_run && most.name())
     throw error(error_code::invalid_argument, "while_loop",
                 {"max_iterations is the extent ", most.name(),
-                 ", which steps know: over tensors it is a number, as x.extents()[0]"});
+                 ", which is known only in a step: for tensors pass a number, such as x.extents()[0]"});
 }
 
 template <class Condition, class... Parameters, std::size_t... Index>
@@ -286,7 +286,7 @@ template <class Condition, class Body, class First, class... X>
 template <class Condition, class Body>
 auto while_loop(const Condition&, const Body&, detail::braces = {}) {
   static_assert(correct<operands_are_not_expressions<Body>>,
-                "while_loop: the loop variables follow the body, one by one: while_loop(condition, body, i, x)");
+                "while_loop: pass the loop variables after the body, one by one: while_loop(condition, body, i, x)");
   return detail::after_mistake<float, dims<>>();
 }
 

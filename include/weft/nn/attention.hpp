@@ -189,8 +189,8 @@ constexpr auto find_attention_mistake() {
 template <class Query, class Key, class Value, class Layer, class Arguments>
 using attention_mistake = decltype(detail::find_attention_mistake<Query, Key, Value, Layer, Arguments>());
 
-#define WEFT_NEEDS_SEQUENCES                                                                                \
-  "multi_head_attention: needs nodes [batch, steps, features] of the layer's elements, lengths [batch] of " \
+#define WEFT_NEEDS_SEQUENCES                                                                                    \
+  "multi_head_attention: needs nodes [batch, steps, features] of the layer's element type, lengths [batch] of " \
   "std::int32_t, and a mask of bool that broadcasts to [batch, heads, queries, keys]"
 
 /// Multi-head scaled dot-product attention of "Attention Is All You Need" (Vaswani et al., NeurIPS 2017): queries

@@ -251,8 +251,9 @@ struct batch_norm {
   auto operator()(const Xs& replicas, mode how) const {
     using X = typename Xs::value_type;
     using mistaken = replicas_mistake<T, In, X>;
-    static_assert(correct<mistaken>,
-                  "batch_norm: needs nodes [..., channels] of the layer's elements, float or double, and its channels");
+    static_assert(
+        correct<mistaken>,
+        "batch_norm: needs nodes [..., channels] of the layer's element type, float or double, and number of channels");
     if constexpr (!correct<mistaken>) {
       return replicas;
     } else {
@@ -274,7 +275,7 @@ struct batch_norm {
   auto operator()(const Tuple<First, Rest...>& replicas, mode how) const {
     using mistaken = replicas_mistake<T, In, First, Rest...>;
     static_assert(correct<mistaken>,
-                  "batch_norm: needs nodes [..., channels] of the layer's elements, float or double, and the same "
+                  "batch_norm: needs nodes [..., channels] of the layer's element type, float or double, with the same "
                   "channels in all replicas");
     if constexpr (!correct<mistaken>) {
       return replicas;
@@ -329,9 +330,9 @@ struct batch_norm {
   template <Expression X>
   auto call(const X& x, const symbol& residual, mode how) const {
     using mistaken = operand_mistake<X>;
-    static_assert(
-        correct<mistaken>,
-        "batch_norm: needs a node [..., channels] of the layer's elements, float or double, and its channels");
+    static_assert(correct<mistaken>,
+                  "batch_norm: needs a node [..., channels] of the layer's element type, float or double, and number "
+                  "of channels");
     if constexpr (!correct<mistaken>)
       return weft::detail::after_mistake<T, dims_t<X>>(x);
     else

@@ -49,8 +49,8 @@ struct conv1d {
     using Kernel = kernel_of<D>;
     using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
-                  "conv1d: needs a node [batch, length, channels] of the layer's elements, float or double, and its "
-                  "input channels");
+                  "conv1d: needs a node [batch, length, channels] of the layer's element type, float or double, and "
+                  "number of input channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(sequences);
     } else {

@@ -51,9 +51,8 @@ struct conv2d_transpose {
     using Kernel = kernel_of<D>;
     using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
-                  "conv2d_transpose: needs a node [batch, height, width, channels] of the layer's elements, float or "
-                  "double, and its input "
-                  "channels");
+                  "conv2d_transpose: needs a node [batch, height, width, channels] of the layer's element type, float "
+                  "or double, and number of input channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(images);
     } else {

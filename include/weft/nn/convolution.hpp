@@ -33,7 +33,7 @@ symbol call_convolution(const symbol& x, const layer_state& layer, std::initiali
 /// initialized with glorot_uniform, the bias with 0.
 template <size2d Window, int Filters, conv2d_options Options = conv2d_options{}, int In = deduced, Element T = float>
 struct conv2d {
-  static_assert(Filters > 0, "conv2d: its number of filters must be at least 1");
+  static_assert(Filters > 0, "conv2d: the number of filters must be at least 1");
   bool use_bias = true;
   activation_option<T> activation{};
   stored_initializer weights_init = init::glorot_uniform{};
@@ -56,8 +56,8 @@ struct conv2d {
     using Kernel = kernel_of<D>;
     using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
-                  "conv2d: needs a node [batch, height, width, channels] of the layer's elements, float or double, and "
-                  "its input channels");
+                  "conv2d: needs a node [batch, height, width, channels] of the layer's element type, float or double, "
+                  "and number of input channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(images);
     } else {

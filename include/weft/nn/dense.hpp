@@ -75,7 +75,7 @@ using features_mistake =
 /// glorot_uniform, the bias with 0.
 template <int Out, int In = deduced, Element T = float>
 struct dense {
-  static_assert(Out > 0, "dense: its number of output features must be at least 1");
+  static_assert(Out > 0, "dense: the number of output features must be at least 1");
   bool use_bias = true;
   activation_option<T> activation{};
   stored_initializer weights_init = init::glorot_uniform{};
@@ -92,9 +92,10 @@ struct dense {
   auto operator()(const X& x) const {
     using D = dims_t<X>;
     using mistaken = operand_mistake<X>;
-    static_assert(correct<mistaken>,
-                  "dense: needs a node [..., in] of the layer's elements, float or double, and its input features: "
-                  "dense<out, in, T>");
+    static_assert(
+        correct<mistaken>,
+        "dense: needs a node [..., in] of the layer's element type, float or double, and number of input features: "
+        "dense<out, in, T>");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(x);
     } else {

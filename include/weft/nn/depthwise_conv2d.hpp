@@ -38,9 +38,10 @@ struct depthwise_conv2d {
     using D = dims_t<X>;
     using Kernel = kernel_of<D>;
     using mistaken = operand_mistake<X>;
-    static_assert(correct<mistaken>,
-                  "depthwise_conv2d: needs a node [batch, height, width, channels] of the layer's elements, float or "
-                  "double, and input channels");
+    static_assert(
+        correct<mistaken>,
+        "depthwise_conv2d: needs a node [batch, height, width, channels] of the layer's element type, float or "
+        "double, and number of input channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(images);
     } else {

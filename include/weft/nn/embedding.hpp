@@ -30,7 +30,7 @@ struct embedding {
 
   template <Expression X>
   auto operator()(const X& indices) const {
-    static_assert(correct<operand_mistake<X>>, "embedding: needs indices of a graph, int32 or int64");
+    static_assert(correct<operand_mistake<X>>, "embedding: needs int32 or int64 indices in a graph");
     if constexpr (!correct<operand_mistake<X>>) {
       return weft::detail::after_mistake<T, dims_t<X>>(indices);
     } else {

@@ -67,9 +67,8 @@ struct grouped_conv2d {
     using Kernel = kernel_of<D>;
     using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
-                  "grouped_conv2d: needs a node [batch, height, width, channels] of the layer's elements, float or "
-                  "double, and its input "
-                  "channels, a multiple of the groups");
+                  "grouped_conv2d: needs a node [batch, height, width, channels] of the layer's element type, float or "
+                  "double, and number of input channels, a multiple of the groups");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(images);
     } else {

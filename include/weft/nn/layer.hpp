@@ -223,7 +223,7 @@ WEFT_DECL void parameter::check(const value_info& asked) const {
 WEFT_DECL void layer_state::set_path(const std::string& path) const {
   if (has_variables() && path != path_)
     throw error(error_code::failed_precondition, path_,
-                {"the layer has variables of this name already: name the model \"", path, "\" before its first call"});
+                {"the layer already has variables of this name: name the model \"", path, "\" before its first call"});
   if (path != path_) copies_ = weft::detail::intrusive_ptr<detail::layer_copies>(new detail::layer_copies);
   path_ = path;
 }
@@ -269,8 +269,8 @@ WEFT_DECL void layer_copies::add_graph_of(const symbol& x) {
 inline const std::string& scope_of(std::string& path, const char* kind, graph& g) {
   if (&g.whole() != &g.self())
     throw error(error_code::failed_precondition, path.empty() ? kind : path,
-                "layers have their variables outside of the bodies of cond, while_loop and scan: call the layer "
-                "before, or pass its variables as operands");
+                "a layer cannot create variables in the body of cond, while_loop or scan: call the layer before, or "
+                "pass its variables as operands");
   if (path.empty()) {
     const std::size_t outer = g.scope().size();
     const graph::name_scope here(g, kind);
@@ -282,7 +282,7 @@ inline const std::string& scope_of(std::string& path, const char* kind, graph& g
 inline void check_parameter(const std::string& path, const graph& g, dtype type, const parameter_request& p) {
   if (&graph_of(p.slot.erased()).self() != &g.self())
     throw error(error_code::invalid_argument, path,
-                "the layer has its variables in the graph of its first call: make another model for another graph");
+                "the layer's variables are in the graph of its first call: make another model for another graph");
   const value_info& there = p.slot.erased().info();
   if (there == value_info{type, p.extents}) return;
   throw error(error_code::invalid_argument, path,
@@ -303,7 +303,7 @@ WEFT_DECL layer_call::layer_call(const layer_state& layer, const symbol& x, cons
       scope_(graph_, scope_in_outer()) {
   if (!layer.has_variables() && layer.copies_ && layer.copies_->have_variables_in(x))
     throw error(error_code::failed_precondition, layer.path_,
-                "the layer was copied before its first call, and a copy has variables already: copy a model after its "
+                "the layer was copied before its first call, and a copy already has variables: copy a model after its "
                 "first call to share its variables, or give the copy another name, nn::named(copy, \"other\"), for "
                 "variables of its own");
   for (std::size_t i = 0; i < count; ++i)

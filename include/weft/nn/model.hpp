@@ -267,7 +267,7 @@ inline std::string with_commas(std::int64_t n) {
 WEFT_DECL std::string layer_table::text(bool called) {
   if (rows_.empty() && !called)
     throw error(error_code::failed_precondition, "describe",
-                "the model was not called yet: pass its operands, describe(model, x), or call it before");
+                "the model was not called yet: pass its operands, describe(model, x), or call it first");
   sequence<std::string> cells[5];
   const char* const heads[] = {"layer", "output", "parameters", "multiply-adds", "bytes"};
   for (std::size_t c = 0; c < 5; ++c) cells[c].push_back(heads[c]);

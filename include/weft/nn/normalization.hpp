@@ -62,7 +62,7 @@ struct layer_norm {
   auto operator()(const X& x) const {
     using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
-                  "layer_norm: needs a node [..., width] of the layer's elements, float or double, and its width");
+                  "layer_norm: needs a node [..., width] of the layer's element type, float or double, and width");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, dims_t<X>>(x);
     } else {
@@ -94,7 +94,7 @@ struct rms_norm {
   auto operator()(const X& x) const {
     using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
-                  "rms_norm: needs a node [..., width] of the layer's elements, float or double, and its width");
+                  "rms_norm: needs a node [..., width] of the layer's element type, float or double, and width");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, dims_t<X>>(x);
     } else {
@@ -128,7 +128,7 @@ struct group_norm {
   auto operator()(const X& x) const {
     using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
-                  "group_norm: needs a node [batch, ..., channels] of the layer's elements, float or double, and "
+                  "group_norm: needs a node [batch, ..., channels] of the layer's element type, float or double, and "
                   "groups that divide the channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, dims_t<X>>(x);
@@ -162,10 +162,9 @@ struct instance_norm {
   auto operator()(const X& x) const {
     using D = dims_t<X>;
     using mistaken = operand_mistake<X>;
-    static_assert(
-        correct<mistaken>,
-        "instance_norm: needs a node [batch, ..., channels] of the layer's elements, float or double, and its "
-        "channels");
+    static_assert(correct<mistaken>,
+                  "instance_norm: needs a node [batch, ..., channels] of the layer's element type, float or double, "
+                  "and number of channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(x);
     } else {

@@ -106,10 +106,10 @@ constexpr auto find_recurrent_mistake() {
 template <class X, class Layer, class Arguments>
 using recurrent_mistake = decltype(detail::find_recurrent_mistake<X, Layer, Arguments>());
 
-#define WEFT_NEEDS_A_SEQUENCE(layer)                                                                                  \
-  layer                                                                                                               \
-      ": needs a node [batch, time, features] of the layer's elements, lengths [batch] of std::int32_t, and initial " \
-      "states [batch, units]"
+#define WEFT_NEEDS_A_SEQUENCE(layer)                                                                              \
+  layer                                                                                                           \
+      ": needs a node [batch, time, features] of the layer's element type, lengths [batch] of std::int32_t, and " \
+      "initial states [batch, units]"
 
 namespace detail {
 

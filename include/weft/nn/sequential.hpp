@@ -201,13 +201,13 @@ class sequential {
     static_assert(correct<detail::mode_mistake<mistaken>>,
                   "sequential: a part needs a mode: net(x, nn::mode::training or inference)");
     static_assert(correct<detail::fit_mistake<mistaken>>,
-                  "sequential: each part must be a function of the result of the part before it");
+                  "sequential: each part must be callable with the result of the part before it");
     if constexpr (correct<mistaken>)
       return let(detail::call_from<0>(parts_, x, how...));
     else
       return let(x);
   }
-  auto operator()(...) const WEFT_DELETED;  // of one node, and a mode if a part needs one: net(x, nn::mode::training)
+  auto operator()(...) const WEFT_DELETED;  // one node, and a mode if a part needs one: net(x, nn::mode::training)
 
   /// Returns part i.
   template <std::size_t Index>
@@ -249,7 +249,7 @@ class residual {
     static_assert(correct<detail::mode_mistake<chain_mistake>>,
                   "residual: a part needs a mode: block(x, nn::mode::training or inference)");
     static_assert(correct<detail::fit_mistake<chain_mistake>>,
-                  "residual: each part must be a function of the result of the part before it");
+                  "residual: each part must be callable with the result of the part before it");
     if constexpr (correct<chain_mistake>) {
       using mistaken = branch_mistake<typename branch::value_type, operand>;
       static_assert(correct<mistaken>, "residual: the branch must keep the extents of its operand");
@@ -261,7 +261,7 @@ class residual {
       return x;
     }
   }
-  auto operator()(...) const WEFT_DELETED;  // of one node, and a mode if a part needs one: block(x, nn::mode::training)
+  auto operator()(...) const WEFT_DELETED;  // one node, and a mode if a part needs one: block(x, nn::mode::training)
 
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
   using layer_parts = std::tuple<Parts...>;
@@ -293,13 +293,13 @@ class parallel {
     using mistaken = mistake_of_parts<std::remove_const_t<decltype(x)>, Mode...>;
     static_assert(correct<detail::mode_mistake<mistaken>>,
                   "parallel: a part needs a mode: block(x, nn::mode::training or inference)");
-    static_assert(correct<detail::fit_mistake<mistaken>>, "parallel: each part must be a function of the operand");
+    static_assert(correct<detail::fit_mistake<mistaken>>, "parallel: each part must be callable with the operand");
     if constexpr (correct<mistaken>)
       return concat_parts(x, how...);
     else
       return x;
   }
-  auto operator()(...) const WEFT_DELETED;  // of one node, and a mode if a part needs one: block(x, nn::mode::training)
+  auto operator()(...) const WEFT_DELETED;  // one node, and a mode if a part needs one: block(x, nn::mode::training)
 
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
   using layer_parts = std::tuple<Parts...>;

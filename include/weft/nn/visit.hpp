@@ -370,11 +370,11 @@ struct model_has_no_parts : mistake<!std::is_class_v<Model> && !std::is_array_v<
 template <class Model>
 using model_mistake = first_mistake<model_has_no_parts<Model>, part_mistake<Model>>;
 
-#define WEFT_NEEDS_LAYERS                                                                                            \
-  "a part of a model is a layer, a variable, or an aggregate of at most 32 of them without bases, references, "      \
-  "unnamed unions and lambdas that capture; another class lists its members: void visit(const std::string& path, "   \
-  "nn::layer_visitor& v) const { v(path, \"name\", member); }, or says that it has none: has_no_layers<T>; keys of " \
-  "a map of layers are integers, enumerations or strings"
+#define WEFT_NEEDS_LAYERS                                                                                             \
+  "a part of a model is a layer, a variable, or an aggregate of at most 32 of them without bases, references, "       \
+  "unnamed unions and lambdas that capture; another class lists its members: void visit(const std::string& path, "    \
+  "nn::layer_visitor& v) const { v(path, \"name\", member); }, or declares that it has none: has_no_layers<T>; keys " \
+  "of a map of layers must be integers, enumerations or strings"
 
 namespace detail {
 

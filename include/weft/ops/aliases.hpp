@@ -35,7 +35,7 @@ WEFT_DECL symbol reshape(symbol x, const shape& extents) {
   if (x.extents() == extents) return x;
   if (x.extents().is_static() && extents.is_static() && x.extents().elements() != extents.elements())
     throw error(error_code::invalid_argument, "reshape",
-                {"needs extents of ", x.extents().elements(), " elements, as ", to_string(x.extents()), " has, not ",
+                {"needs extents of ", x.extents().elements(), " elements, like ", to_string(x.extents()), ", not ",
                  to_string(extents)});
   return record<reshape_op>({x}, {x.type(), extents});
 }
@@ -48,7 +48,8 @@ WEFT_DECL symbol expand_dims(symbol x, axis_set axes) {
     extents.push_back(axes.has(extents.rank) ? 1 : given[next++]);
   if (next < given.rank || (axes.bits() >> extents.rank) != 0)
     throw error(error_code::invalid_argument, "expand_dims",
-                {"needs places among the axes of the result, at most ", max_rank, ", for those of ", to_string(given)});
+                {"the new axes must be axes of the result, which has at most ", max_rank, " axes, including those of ",
+                 to_string(given)});
   return reshape(x, extents);
 }
 

@@ -47,8 +47,8 @@ WEFT_DECL void check_indices(const prepare_context& p, std::size_t axis) {
   if (extent > std::int64_t{1} << 31)
     throw error(error_code::out_of_range, p.node.op->name,
                 {"axis ", axis, " of ", to_string(p.inputs[0].extents),
-                 " has more elements than std::int32_t has indices for, 2147483648: reshape it into shorter rows, and "
-                 "compare what they yield"});
+                 " has more than 2147483648 elements, the limit of std::int32_t indices: reshape it into shorter rows, "
+                 "and compare their results"});
 }
 
 WEFT_DECL void check_argmax(const prepare_context& p, std::size_t axis) {
@@ -65,7 +65,7 @@ WEFT_DECL void check_argmax(const prepare_context& p, std::size_t axis) {
 template <int Axis, Expression Expr>
 auto argmax(const Expr& e) {
   using D = dims_t<Expr>;
-  static_assert(correct<axis_out_of_range<D, Axis>>, "argmax: there is no such axis");
+  static_assert(correct<axis_out_of_range<D, Axis>>, "argmax: the axis is out of range");
   if constexpr (axis_out_of_range<D, Axis>::value) {
     return detail::after_mistake<std::int32_t, D>(e);
   } else {

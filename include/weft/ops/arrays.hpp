@@ -115,7 +115,7 @@ struct diag_op {
 inline strided_copies diag_part_op::copies(const prepare_context& p) {
   const shape &from = p.inputs[0].extents, &to = p.outputs[0].extents;
   if (from[from.rank - 1] != from[from.rank - 2])
-    throw error(error_code::invalid_argument, name, {"the matrices of ", to_string(from), " are not square"});
+    throw error(error_code::invalid_argument, name, {"needs square matrices, not those of ", to_string(from)});
   const dtype type = p.inputs[0].type;
   return {type, to, detail::diagonals_among(type, from, to), device::broadcast_operand(type, to, to)};
 }
@@ -143,7 +143,7 @@ auto stack(const First& first, const Rest&... rest) {
   using D = dims_t<First>;
   using mistake = first_mistake<new_axis_out_of_range<D, Axis>, element_types_differ<value_t<First>, value_t<Rest>>...,
                                 stacked_extents_differ<D, dims_t<Rest>>...>;
-  static_assert(correct<mistake>, "stack: needs a place for the axis, and operands of one type and equal extents");
+  static_assert(correct<mistake>, "stack: needs an axis of the result, and operands of one type and equal extents");
   if constexpr (correct<mistake>)
     return concat<Axis>(expand_dims<Axis>(first), expand_dims<Axis>(rest)...);
   else
@@ -193,7 +193,8 @@ auto tile_axes(const X& x) {
 template <int... Repeats, Expression Expr>
 auto tile(const Expr& e) {
   using mistake = repeats_do_not_fit<dims_t<Expr>, Repeats...>;
-  static_assert(correct<mistake>, "tile: takes a number, 1 or more, for each axis: tile<2, 1>(x) of two axes");
+  static_assert(correct<mistake>,
+                "tile: takes a number of copies, at least 1, for each axis: tile<2, 1>(x) for two axes");
   if constexpr (correct<mistake>) {
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
     return detail::tile_axes<0, Repeats...>(materialize(e));

@@ -238,7 +238,7 @@ template <Expression X, Expression Scale, Expression Offset, Expression Residual
   static_assert(correct<batch_normalization_mistake<X, Scale, Offset>>,
                 "batch_normalization_training: needs x of [..., channels], and scale and offset of [channels]");
   static_assert(correct<residual_mistake<X, Residual>>,
-                "batch_normalization_training: the residual has the extents and the element type of x");
+                "batch_normalization_training: the residual must have the extents and element type of x");
   return detail::normalize_batch(x, scale, offset, options, residual);
 }
 

@@ -152,7 +152,7 @@ template <auto Count = dyn<"count">, Expression Expr, Expression Mask>
 [[nodiscard]] auto boolean_mask(const Expr& e, const Mask& mask) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<mask_is_not_bool<value_t<Mask>>, mask_does_not_fit<dims_t<Mask>, D>>;
-  static_assert(correct<mistake>, "boolean_mask: needs a mask of bool, x > 0, of x's first extents");
+  static_assert(correct<mistake>, "boolean_mask: needs a mask of bool, such as x > 0, with the first extents of x");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<value_t<Expr>, D>(e, mask);
   } else if constexpr (Expr::symbolic && !Mask::symbolic) {
@@ -164,8 +164,8 @@ template <auto Count = dyn<"count">, Expression Expr, Expression Mask>
     if constexpr (!Expr::symbolic && !Mask::symbolic)
       if (!detail::leads(m.extents(), x.extents()))
         throw error(error_code::invalid_argument, "boolean_mask",
-                    {"the mask has extents ", to_string(m.extents()), ", and x ", to_string(x.extents()),
-                     ": they begin alike"});
+                    {"the mask must have the first extents of x, ", to_string(x.extents()), ", but it has ",
+                     to_string(m.extents())});
     return detail::take_rows<boolean_mask_op, dims<Count>, dims_t<Mask>::rank>(x,
                                                                                detail::find_rows(detail::flattened(m)));
   }
@@ -175,7 +175,7 @@ template <auto Count = dyn<"count">, class Values, class Dims, Expression Mask>
 [[nodiscard]] auto boolean_mask(const bounded<Values, Dims>& b, const Mask& mask) {
   using D = detail::rows_of_bound<Values>;
   using mistake = first_mistake<mask_is_not_bool<value_t<Mask>>, mask_does_not_fit<dims_t<Mask>, D>>;
-  static_assert(correct<mistake>, "boolean_mask: of a bounded value, needs a mask of bool, one for each row");
+  static_assert(correct<mistake>, "boolean_mask: a bounded value needs a mask of bool with one element for each row");
   if constexpr (correct<mistake>)
     return boolean_mask<Count>(b.values, mask && valid(b));
   else
@@ -193,7 +193,7 @@ auto boolean_mask(const Expr& e, detail::anything = {}, detail::anything = {}) {
 template <fixed_string Name, Expression Expr>
 auto boolean_mask(const Expr& e, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Name>>,
-                "boolean_mask: an extent's name is written dyn<...>: boolean_mask<dyn<\"kept\">>(x, x > 0)");
+                "boolean_mask: write the extent's name as dyn<...>: boolean_mask<dyn<\"kept\">>(x, x > 0)");
   return detail::same_after_mistake(e);
 }
 

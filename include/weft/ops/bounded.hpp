@@ -110,7 +110,7 @@ struct bounded {
     shape extents = all.extents();
     if (count < 0 || count > extents[0])
       throw error(error_code::out_of_range, "bounded",
-                  {"the count is ", count, ", and there are 0 to ", extents[0], " rows"});
+                  {"the count must be 0 to ", extents[0], ", the number of rows; it is ", count});
     extents[0] = count;
     return fetched_type(extents, all, first_elements{});
   }
@@ -212,7 +212,7 @@ template <Expression Expr, class Values, class Dims>
 [[nodiscard]] auto with_count(const Expr& values, const bounded<Values, Dims>& b) {
   using D = dims_t<Expr>;
   using mistake = rows_are_not_those_of_the_bound<D, dims_t<Values>>;
-  static_assert(correct<mistake>, "with_count: the values have a row for each of the bounded value's");
+  static_assert(correct<mistake>, "with_count: the values must have one row for each row of the bounded value");
   if constexpr (correct<mistake>)
     return detail::bounded_by<detail::with_rows<D, 1, Dims>>(values, b.count);
   else
@@ -226,7 +226,8 @@ template <auto Count = dyn<"count">, Expression Expr, class Number>
 [[nodiscard]] auto with_count(const Expr& values, const Number& count) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<count_is_not_a_scalar<Number>, axis_out_of_range<D, 0>>;
-  static_assert(correct<mistake>, "with_count: the count is a scalar of the graph, std::int64_t, the values have rows");
+  static_assert(correct<mistake>,
+                "with_count: the count must be a std::int64_t scalar in the graph, and the values must have rows");
   if constexpr (correct<mistake>)
     return detail::bounded_by<detail::with_rows<D, 1, dims<Count>>>(values, let(count));
   else
@@ -239,26 +240,29 @@ template <auto Count = dyn<"count">, Expression Expr, class Number>
 /// again.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto sum(const bounded<Values, Dims>& b) {
-  static_assert(correct<reduction_mistake<Values, Axes...>>, "sum: needs axes of the rows and numbers: cast<float>(x)");
+  static_assert(correct<reduction_mistake<Values, Axes...>>,
+                "sum: needs axes of the rows and numeric elements: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::sum, Axes...>(b);
 }
 /// Returns the product of the real rows; see `sum`.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto prod(const bounded<Values, Dims>& b) {
   static_assert(correct<reduction_mistake<Values, Axes...>>,
-                "prod: needs axes of the rows and numbers: cast<float>(x)");
+                "prod: needs axes of the rows and numeric elements: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::product, Axes...>(b);
 }
 /// Returns the largest element of the real rows, or the lowest value of the type if there are none; see `sum`.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto max(const bounded<Values, Dims>& b) {
-  static_assert(correct<reduction_mistake<Values, Axes...>>, "max: needs axes of the rows and numbers: cast<float>(x)");
+  static_assert(correct<reduction_mistake<Values, Axes...>>,
+                "max: needs axes of the rows and numeric elements: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::maximum, Axes...>(b);
 }
 /// Returns the smallest element of the real rows, or the highest value of the type if there are none; see `sum`.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto min(const bounded<Values, Dims>& b) {
-  static_assert(correct<reduction_mistake<Values, Axes...>>, "min: needs axes of the rows and numbers: cast<float>(x)");
+  static_assert(correct<reduction_mistake<Values, Axes...>>,
+                "min: needs axes of the rows and numeric elements: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::minimum, Axes...>(b);
 }
 /// Returns the mean of the real rows over the given axes, or over all axes. The mean of no rows is NaN, as in
@@ -285,7 +289,7 @@ template <int Axis, class Values, class Dims>
 [[nodiscard]] auto argmax(const bounded<Values, Dims>& b) {
   using T = value_t<Values>;
   using D = dims_t<Values>;
-  static_assert(correct<axis_out_of_range<D, Axis>>, "argmax: there is no such axis");
+  static_assert(correct<axis_out_of_range<D, Axis>>, "argmax: the axis is out of range");
   if constexpr (!correct<axis_out_of_range<D, Axis>>)
     return detail::after_mistake<std::int32_t, D>(b.values);
   else if constexpr (axis_number<D, Axis> == 0)

@@ -37,7 +37,7 @@ auto after_bounded(const First& first, const Rest&... rest) {
 template <class... X>
 auto refuse_bounded(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>,
-                "some rows of a bounded value are not real: compute with b.values, then with_count(y, b)");
+                "a bounded value has padding rows: compute with b.values, then with_count(y, b)");
   return after_bounded(x...);
 }
 
@@ -76,69 +76,72 @@ auto matmul(const X&... x) {
 template <auto... Options, class... X>
   requires(is_bounded<X> || ...)
 auto softmax(const X&... x) {
-  static_assert(correct<some_rows_are_not_real<X...>>, "softmax: along a row it is with_count(softmax(b.values), b)");
+  static_assert(correct<some_rows_are_not_real<X...>>,
+                "softmax: for the softmax of each row use with_count(softmax(b.values), b)");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
   requires(is_bounded<X> || ...)
 auto softmax_cross_entropy(const X&... x) {
-  static_assert(correct<some_rows_are_not_real<X...>>, "softmax_cross_entropy: of b.values, then with_count(loss, b)");
+  static_assert(correct<some_rows_are_not_real<X...>>,
+                "softmax_cross_entropy: compute with b.values, then with_count(loss, b)");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
   requires(is_bounded<X> || ...)
 auto gather(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>,
-                "gather: rows that are not real have number 0: gather(x, b.values)");
+                "gather: indices in padding rows are 0: use gather(x, b.values)");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
   requires(is_bounded<X> || ...)
 auto sort(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>,
-                "sort: of b.values, where rows that are not real are 0 as others may be");
+                "sort: use b.values, whose padding rows are 0 and sorted with the others");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
   requires(is_bounded<X> || ...)
 auto argsort(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>,
-                "argsort: of b.values, where rows that are not real are 0 as others may be");
+                "argsort: use b.values, whose padding rows are 0 and sorted with the others");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
   requires(is_bounded<X> || ...)
 auto top_k(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>,
-                "top_k: of b.values, where rows that are not real are 0 as others may be");
+                "top_k: use b.values, whose padding rows are 0 and ranked with the others");
   return std::tuple{detail::after_bounded(x...), detail::after_bounded(x...)};
 }
 template <auto... Options, class... X>
   requires(is_bounded<X> || ...)
 auto unique(const X&... x) {
-  static_assert(correct<some_rows_are_not_real<X...>>, "unique: among b.values is a 0 that may not be real");
+  static_assert(correct<some_rows_are_not_real<X...>>, "unique: use b.values, whose padding rows add a 0");
   return std::tuple{detail::after_bounded(x...), detail::after_bounded(x...)};
 }
 template <auto... Options, class... X>
   requires(is_bounded<X> || ...)
 auto let(const X&... x) {
-  static_assert(correct<some_rows_are_not_real<X...>>, "let: of b.values");
+  static_assert(correct<some_rows_are_not_real<X...>>, "let: use let(b.values)");
   return detail::after_bounded(x...);
 }
 template <class To, class Values, class Dims>
 auto cast(const bounded<Values, Dims>& b) {
-  static_assert(correct<some_rows_are_not_real<bounded<Values, Dims>>>, "cast: with_count(cast<T>(b.values), b)");
+  static_assert(correct<some_rows_are_not_real<bounded<Values, Dims>>>, "cast: use with_count(cast<T>(b.values), b)");
   return b.values;
 }
 template <class To, class Values, class Dims>
 auto reshape(const bounded<Values, Dims>& b) {
   static_assert(correct<some_rows_are_not_real<bounded<Values, Dims>>>,
-                "reshape: with_count(reshape<dims<...>>(b.values), b)");
+                "reshape: use with_count(reshape<dims<...>>(b.values), b)");
   return b.values;
 }
 template <class Values, class Dims, class... Xs>
 auto gradients(const bounded<Values, Dims>&, const Xs&... xs) {
-  static_assert(correct<some_rows_are_not_real<bounded<Values, Dims>>>, "gradients: of sum(b), or mean(b)");
+  static_assert(correct<some_rows_are_not_real<bounded<Values, Dims>>>,
+                "gradients: use the gradients of sum(b) or mean(b)");
   return std::tuple{xs...};
 }
 

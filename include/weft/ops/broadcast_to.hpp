@@ -71,7 +71,7 @@ WEFT_DECL void check_broadcast(const shape& from, const shape& to) {
     fits = from[from.rank - i] == to[to.rank - i] || from[from.rank - i] == 1;
   if (!fits)
     throw error(error_code::invalid_argument, broadcast_to_op::name,
-                {"an extent stays or was 1, and ", to_string(from), " does not become ", to_string(to)});
+                {to_string(from), " does not broadcast to ", to_string(to), ": each extent must be equal or 1"});
 }
 
 #endif
@@ -130,9 +130,11 @@ auto broadcast_to(const Expr& e) {
   using D = dims_t<Expr>;
   using mistake = broadcast_to_mistake<D, To>;
   constexpr bool unknown = !Expr::symbolic && detail::count_unknown<D, To>() > 0;
-  static_assert(correct<mistake>, "broadcast_to: needs extents, dims<...>, each the operand's or one where it has 1");
-  static_assert(!unknown,
-                "broadcast_to: over tensors say how large extents are: broadcast_to<dims<...>>(x, shape(2, 3))");
+  static_assert(correct<mistake>,
+                "broadcast_to: needs extents, dims<...>, each equal to the operand's unless that is 1");
+  static_assert(
+      !unknown,
+      "broadcast_to: for tensors, pass the extents known at run time: broadcast_to<dims<...>>(x, shape(2, 3))");
   if constexpr (!correct<mistake> || unknown) {
     return detail::after_mistake<T, D>(e);
   } else if constexpr (Expr::symbolic) {
@@ -152,7 +154,8 @@ auto broadcast_to(const Expr& e, const shape& extents) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = broadcast_to_mistake<D, To>;
-  static_assert(correct<mistake>, "broadcast_to: needs extents, dims<...>, each the operand's or one where it has 1");
+  static_assert(correct<mistake>,
+                "broadcast_to: needs extents, dims<...>, each equal to the operand's unless that is 1");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e);
   } else {

@@ -59,7 +59,7 @@ auto categorical(const Expr& logits, random_options options) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<value_not_in_a_graph<Expr>, axis_out_of_range<D, -1>, logits_not_floating<T>>;
   static_assert(correct<mistake>,
-                "categorical: takes logits of a graph, [..., classes], float, double, half or bfloat16");
+                "categorical: needs logits [..., classes] in a graph, of float, double, half or bfloat16");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<std::int32_t, D>(logits);
   } else {
@@ -74,7 +74,7 @@ auto categorical(const Expr& logits, random_options options) {
 }
 
 template <auto...>
-auto categorical(...) WEFT_DELETED;  // of logits along the last axis; random_options: categorical(x, {.seed = 7})
+auto categorical(...) WEFT_DELETED;  // takes logits, and random_options: categorical(x, {.seed = 7})
 
 }  // namespace weft
 

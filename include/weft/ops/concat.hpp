@@ -77,9 +77,9 @@ WEFT_DECL strided_copies split_op::copies(const prepare_context& p, const attrib
     begin += part[a.axis];
   }
   if (begin != from[a.axis])
-    throw error(
-        error_code::invalid_argument, name,
-        {"axis ", std::size_t{a.axis}, " of ", to_string(from), " is not ", p.node.outputs.size(), " equal parts"});
+    throw error(error_code::invalid_argument, name,
+                {"axis ", std::size_t{a.axis}, " of ", to_string(from), " cannot be split into ", p.node.outputs.size(),
+                 " equal parts"});
   return all;
 }
 
@@ -132,7 +132,7 @@ auto concat(const First& first, const Rest&... rest) {
   constexpr std::size_t axis = there ? axis_number<D, Axis> : 0;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, element_types_differ<T, value_t<Rest>>...,
                                 extents_beside_axis_differ<D, dims_t<Rest>, axis>...>;
-  static_assert(correct<mistake>, "concat: needs an axis, and operands of one type that differ along it alone");
+  static_assert(correct<mistake>, "concat: needs an axis, and operands of one type that differ only along it");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(first, rest...);
   } else {
@@ -148,7 +148,7 @@ auto split(const Expr& e) {
   using D = dims_t<Expr>;
   constexpr std::size_t axis = axis_out_of_range<D, Axis>::value ? 0 : axis_number<D, Axis>;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, axis_has_no_equal_parts<D, axis, Count>>;
-  static_assert(correct<mistake>, "split: split<axis, count>(x) names an axis that has so many equal parts");
+  static_assert(correct<mistake>, "split: split<axis, count>(x) needs an axis whose extent is a multiple of count");
   using parts = typename detail::make_indices<static_cast<std::size_t>(Count > 0 ? Count : 1)>::type;
   if constexpr (!correct<mistake>) {
     return [&]<std::size_t... Part>(detail::indices<Part...>) {

@@ -46,8 +46,8 @@ inline convolution_shape convolution_of(const window_attributes& a, const shape&
     throw error(error_code::invalid_argument, "conv2d",
                 {"images of extents ", to_string(images), ", filters of ", to_string(filters), " and a result of ",
                  to_string(result),
-                 " do not fit together: images are [batch, height, width, channels], filters [height, width, "
-                 "channels, filters], and no filter is larger than the image with its padding"});
+                 " do not fit together: images must be [batch, height, width, channels], filters [height, width, "
+                 "channels, filters], and no filter larger than the padded image"});
   return s;
 }
 
@@ -227,7 +227,7 @@ auto conv2d(const A& images, const B& filters) {
   static_assert(correct<mistaken>, "conv2d: the extents of images, filters and options do not fit");
   static_assert(correct<element_types_differ<T, value_t<B>>>, "conv2d: the element types differ: use cast<T>(x)");
   static_assert(correct<conv2d_undefined_for<T>>,
-                "conv2d: the elements are not float, double, half or bfloat16: use cast<float>(x)");
+                "conv2d: the elements must be float, double, half or bfloat16: use cast<float>(x)");
   if constexpr (mistaken::value || element_types_differ<T, value_t<B>>::value || conv2d_undefined_for<T>::value) {
     return detail::after_mistake<T, DA>(images, filters);
   } else {

@@ -86,9 +86,9 @@ template <Expression Expr, class Rate>
 [[nodiscard]] auto dropout(const Expr& e, const Rate& rate, random_options options = {}) {
   using T = value_t<Expr>;
   using mistake = first_mistake<value_not_in_a_graph<Expr>, elements_not_floating<T>, not_a_dropout_rate<Rate>>;
-  static_assert(
-      correct<mistake>,
-      "dropout: takes a value of a graph, float or double, and a rate: dropout(x, 0.1) makes a tenth of it 0");
+  static_assert(correct<mistake>,
+                "dropout: needs a value in a graph, float or double, and a rate: dropout(x, 0.1) sets a tenth of the "
+                "elements to 0");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, dims_t<Expr>>(e);
   } else {
@@ -105,7 +105,7 @@ template <Expression Expr, class Rate>
 }
 
 template <auto...>
-auto dropout(...) WEFT_DELETED;  // of a value, a rate and options: dropout(x, 0.1, {.seed = 7}); 0 turns it off
+auto dropout(...) WEFT_DELETED;  // takes a value, a rate and options: dropout(x, 0.1, {.seed = 7}); 0 turns it off
 
 }  // namespace weft
 

@@ -105,7 +105,7 @@ template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator+=(A&& a, const B& b) {
   using mistake = update_mistake<formula::add, std::remove_reference_t<A>, B>;
-  static_assert(correct<mistake>, "operator+=: the elements that it writes keep their extents and type");
+  static_assert(correct<mistake>, "operator+=: the result must have the extents and type of the left operand");
   if constexpr (correct<mistake>) detail::update<formula::add>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
@@ -114,7 +114,7 @@ template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator-=(A&& a, const B& b) {
   using mistake = update_mistake<formula::subtract, std::remove_reference_t<A>, B>;
-  static_assert(correct<mistake>, "operator-=: the elements that it writes keep their extents and type");
+  static_assert(correct<mistake>, "operator-=: the result must have the extents and type of the left operand");
   if constexpr (correct<mistake>) detail::update<formula::subtract>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
@@ -123,7 +123,7 @@ template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator*=(A&& a, const B& b) {
   using mistake = update_mistake<formula::multiply, std::remove_reference_t<A>, B>;
-  static_assert(correct<mistake>, "operator*=: the elements that it writes keep their extents and type");
+  static_assert(correct<mistake>, "operator*=: the result must have the extents and type of the left operand");
   if constexpr (correct<mistake>) detail::update<formula::multiply>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
@@ -132,7 +132,7 @@ template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator/=(A&& a, const B& b) {
   using mistake = update_mistake<formula::divide, std::remove_reference_t<A>, B>;
-  static_assert(correct<mistake>, "operator/=: the elements that it writes keep their extents and type");
+  static_assert(correct<mistake>, "operator/=: the result must have the extents and type of the left operand");
   if constexpr (correct<mistake>) detail::update<formula::divide>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
@@ -225,10 +225,10 @@ template <Expression P, Operand A, Operand B>
   using DA = detail::operand_dims<A>;
   using DB = detail::operand_dims<B>;
   using DP = dims_t<P>;
-  static_assert(correct<element_types_differ<value_t<P>, bool>>, "select: the condition is a tensor of bool");
+  static_assert(correct<element_types_differ<value_t<P>, bool>>, "select: the condition must be a tensor of bool");
   static_assert(correct<elementwise_shapes_differ<DA, DB>>, "select: the operands' extents do not broadcast");
   static_assert(correct<element_types_differ<T, U>>, "select: the operands' element types differ: use cast<T>(x)");
-  static_assert(correct<fraction_meets_integers<A, B>>, "select: integers hold no fraction: use cast<float>(x)");
+  static_assert(correct<fraction_meets_integers<A, B>>, "select: integers cannot hold a fraction: use cast<float>(x)");
   if constexpr (!elementwise_shapes_differ<DA, DB>::value && std::is_same_v<T, U> && std::is_same_v<value_t<P>, bool> &&
                 correct<fraction_meets_integers<A, B>>) {
     using DAB = broadcast_dims<DA, DB>;

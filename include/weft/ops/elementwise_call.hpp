@@ -90,8 +90,8 @@ namespace detail {
 
 WEFT_DECL void refuse_number(bool negative, std::uint64_t magnitude, dtype type) {
   throw error(error_code::invalid_argument, "expression",
-              {"the number ", negative ? "-" : "", negative ? 0 - magnitude : magnitude, " is no ", name(type),
-               ", which it meets: use cast<T>(x)"});
+              {"the number ", negative ? "-" : "", negative ? 0 - magnitude : magnitude, " cannot be represented as ",
+               name(type), ", the type of the other operand: use cast<T>(x)"});
 }
 
 #endif
@@ -251,11 +251,12 @@ auto binary(const A& a, const B& b) {
 /// Applies an operation of one operand to every element.
 template <class Op, Expression X>
 [[nodiscard]] auto elementwise(const X& x) {
-  static_assert(correct<elementwise_mistake<Op, X>>, "elementwise: not defined for this element type: cast<T>(x)");
+  static_assert(correct<elementwise_mistake<Op, X>>,
+                "elementwise: the operation is not defined for this element type: cast<T>(x)");
   static_assert(correct<no_kernel_for_device<Op, device_t<X>>>,
                 "elementwise: the operation has no kernel for this device");
   static_assert(correct<operation_without_gradient<Op, value_t<X>, X::symbolic, 1>>,
-                "write gradient(g, x, y), or say `static constexpr bool not_differentiable = true;`");
+                "write gradient(g, x, y), or declare `static constexpr bool not_differentiable = true;`");
   if constexpr (detail::is_differentiated<Op, value_t<X>, X::symbolic, 1>)
     if (symbol s; false) static_cast<void>(Op::gradient(s, s, Op::apply(s)));
   if constexpr (correct<operation_without_gradient<Op, value_t<X>, X::symbolic, 1>>)
@@ -275,7 +276,7 @@ template <class Op, Operand A, Operand B>
                 "elementwise: the operation has no kernel for this device");
   constexpr bool symbolic = detail::symbolic_operand<A> || detail::symbolic_operand<B>;
   static_assert(correct<operation_without_gradient<Op, T, symbolic, 2>>,
-                "write gradient_a and gradient_b, or say `static constexpr bool not_differentiable = true;`");
+                "write gradient_a and gradient_b, or declare `static constexpr bool not_differentiable = true;`");
   if constexpr (detail::is_differentiated<Op, T, symbolic, 2>)
     if (symbol x; false) static_cast<void>(Op::gradient_a(x, x, x, Op::gradient_b(x, x, x, Op::apply(x, x))));
   if constexpr (correct<operation_without_gradient<Op, T, symbolic, 2>>)

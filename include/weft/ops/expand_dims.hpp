@@ -72,7 +72,7 @@ template <int Axis, Expression Expr>
 auto expand_dims(const Expr& e) {
   using D = dims_t<Expr>;
   static_assert(correct<new_axis_out_of_range<D, Axis>>,
-                "expand_dims: the axis is one of the result's: expand_dims<0>(x), expand_dims<-1>(x)");
+                "expand_dims: the axis must be one of the result's: expand_dims<0>(x), expand_dims<-1>(x)");
   if constexpr (!correct<new_axis_out_of_range<D, Axis>>) {
     return detail::after_mistake<value_t<Expr>, D>(e);
   } else {
@@ -89,7 +89,7 @@ template <int... Axes, Expression Expr>
 auto squeeze(const Expr& e) {
   using D = dims_t<Expr>;
   using mistake = squeeze_mistake<D, Axes...>;
-  static_assert(correct<mistake>, "squeeze: squeeze<axis>(x) names axes of extent 1; reshape changes others");
+  static_assert(correct<mistake>, "squeeze: squeeze<axis>(x) removes axes of extent 1; use reshape for others");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<value_t<Expr>, D>(e);
   } else {

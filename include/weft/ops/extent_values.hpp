@@ -29,7 +29,7 @@ class extent_values {
     if (!(d.numerator ? quotient(d, value) : polynomial(d, value))) return false;
     if (value < 0)
       throw error(error_code::invalid_argument, d.text,
-                  {"the extent comes out as ", value, ": extents are not negative"});
+                  {"the extent must not be negative, but is computed as ", value});
     return true;
   }
 
@@ -45,7 +45,7 @@ class extent_values {
         fits = fits && !__builtin_mul_overflow(product, factor, &product);
       }
       if (!fits || __builtin_add_overflow(value, product, &value))
-        throw error(error_code::resource_exhausted, d.text, "the extent is larger than any memory");
+        throw error(error_code::resource_exhausted, d.text, "the extent exceeds the size of any memory");
     }
     return true;
   }

@@ -131,7 +131,7 @@ WEFT_QUIET_BEGIN
 #define WEFT_FUNCTION_1(name)                                                                                  \
   static_assert(                                                                                               \
       std::is_same_v<decltype(math::name(0.0f)), float> && std::is_same_v<decltype(math::name(0.0)), double>,  \
-      "a function is one of float and of double");                                                             \
+      "a function must be defined for float and double");                                                      \
   WEFT_HOST_DEVICE inline symbol name(symbol x) {                                                              \
     return x.is_number() ? symbol(math::name(x.number())) : weft::detail::apply_primitive(primitive::name, x); \
   }                                                                                                            \
@@ -139,7 +139,7 @@ WEFT_QUIET_BEGIN
 #define WEFT_FUNCTION_2(name)                                                                     \
   static_assert(std::is_same_v<decltype(math::name(0.0f, 0.0f)), float> &&                        \
                     std::is_same_v<decltype(math::name(0.0, 0.0)), double>,                       \
-                "a function is one of floats and of doubles");                                    \
+                "a function must be defined for float and double");                               \
   WEFT_HOST_DEVICE inline symbol name(symbol a, symbol b) {                                       \
     return a.is_number() && b.is_number() ? symbol(math::name(a.number(), b.number()))            \
                                           : weft::detail::apply_primitive(primitive::name, a, b); \
@@ -277,7 +277,7 @@ struct divide {
   template <class V>
   [[gnu::noinline, gnu::cold]] WEFT_HOST_DEVICE static V by_zero() {
 #if !defined(__CUDA_ARCH__)
-    throw error(error_code::invalid_argument, name, "integers are divided by zero");
+    throw error(error_code::invalid_argument, name, "integer division by zero");
 #else
     return 0;
 #endif
@@ -955,9 +955,9 @@ constexpr bool same_words(const char* a, const char* b) {
   while (*a && *a == *b) ++a, ++b;
   return *a == *b;
 }
-#define WEFT_CHECK(operation, operands)                                                             \
-  static_assert(same_words(formula::operation::name, #operation), "a formula is named as its row"); \
-  static_assert(formula::operation::cheap || !formula::operation::cheap, "a formula says whether it is cheap");
+#define WEFT_CHECK(operation, operands)                                                                       \
+  static_assert(same_words(formula::operation::name, #operation), "a formula must have the name of its row"); \
+  static_assert(formula::operation::cheap || !formula::operation::cheap, "a formula must define cheap");
 WEFT_FORMULAS(WEFT_CHECK, WEFT_CHECK, WEFT_CHECK)
 #undef WEFT_CHECK
 

@@ -352,8 +352,8 @@ WEFT_DECL symbol apply_primitive(primitive p, const symbol* operands, std::size_
   const fused* f = where->kernels(p, type, to);
   if (!f)
     throw error(error_code::unimplemented, "gradient",
-                {"a formula in symbols uses ", name_of(p), ", of which no kernel was compiled for ", name(type),
-                 ": the operation whose gradient it is names it in `gradient_uses`"});
+                {"a gradient formula uses ", name_of(p), ", but its kernel was not compiled for ", name(type),
+                 ": list it in `gradient_uses` of the differentiated operation"});
   node_def c;
   c.op = &operation_of<elementwise_op>;
   c.detail = f;
@@ -398,7 +398,7 @@ WEFT_DECL symbol sum(symbol x, axis_set axes, bool keep_dims) {
   const std::size_t rank = x.extents().rank;
   if ((axes.bits() >> rank) != 0)
     throw error(error_code::invalid_argument, "sum",
-                {"needs axes of ", to_string(x.extents()), ", counted from 0, of which there are ", rank});
+                {"needs axes of ", to_string(x.extents()), ", counted from 0; its rank is ", rank});
   if (axes.bits() == 0) return x;
   const dtype type = x.type();
   if (type == dtype::float16 || type == dtype::bfloat16)
@@ -406,7 +406,7 @@ WEFT_DECL symbol sum(symbol x, axis_set axes, bool keep_dims) {
   const fused_reduction* const kernel = x.builder()->sums(type);
   if (!kernel)
     throw error(error_code::unimplemented, "sum",
-                {"no kernel was compiled for sums of ", name(type), " symbols: gradients are of float or double"});
+                {"cannot sum ", name(type), " symbols: gradients must be float or double"});
   const symbol y = detail::record_reduction(x, axes, device::reduce_op::sum, *kernel);
   return keep_dims ? expand_dims(y, axes) : y;
 }

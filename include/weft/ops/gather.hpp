@@ -276,8 +276,8 @@ auto gather(const Expr& e, const Indices& indices) {
   } else {
     using pairs = each_row_meets_each_index<D, dims_t<Indices>, Axis>;
     static_assert(correct<pairs>,
-                  "gather: of all rows with all indices: batch_gather<1>(x, indices) takes one for each row, "
-                  "gather<axis, outer_indexing>(x, indices) all pairs");
+                  "gather: x and indices both have rows: batch_gather<1>(x, indices) pairs them, gather<axis, "
+                  "outer_indexing>(x, indices) gathers all combinations");
     if constexpr (correct<pairs>)
       return detail::gather_rows<axis_number<D, Axis>>(e, indices);
     else
@@ -333,10 +333,9 @@ auto take_along_axis(const Expr& e, const Indices& indices) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = take_along_axis_mistake<D, dims_t<Indices>, value_t<Indices>, Axis>;
-  static_assert(
-      correct<mistake>,
-      "take_along_axis<axis>: needs integer indices, cast<std::int32_t>(indices), of as many axes as x, which "
-      "broadcast but for one");
+  static_assert(correct<mistake>,
+                "take_along_axis<axis>: needs integer indices, cast<std::int32_t>(indices), of the rank of x, whose "
+                "other extents broadcast");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e, indices);
   } else {
@@ -345,8 +344,9 @@ auto take_along_axis(const Expr& e, const Indices& indices) {
         detail::is_unknown_along<Expr, Indices, axis>() || detail::is_unknown_along<Indices, Expr, axis>();
     using unknown_extents =
         std::conditional_t<unknown, tensor_meets_named_extents<D, dims_t<Indices>>, weft::mistake<false>>;
-    static_assert(correct<unknown_extents>,
-                  "take_along_axis: a tensor is broadcast to extents that a step knows: constant(graph, tensor)");
+    static_assert(
+        correct<unknown_extents>,
+        "take_along_axis: a tensor cannot broadcast to extents known only in a step: use constant(graph, tensor)");
     if constexpr (unknown) {
       return detail::after_mistake<T, D>(e, indices);
     } else {

@@ -23,11 +23,11 @@ inline convolution_shape grouped_of(const grouped_attributes& a, const shape& im
   const bool grouped = s.groups > 0 && images[3] == filters[2] * s.groups && result[3] == filters[3];
   const bool depthwise = images[3] == s.groups && filters[2] == s.groups && result[3] == filters[2] * filters[3];
   if ((!grouped && !depthwise) || result[3] % s.groups != 0 || result[0] != images[0] || !windows_fit(s))
-    throw error(error_code::invalid_argument, depthwise ? "depthwise_conv2d" : "grouped_conv2d",
-                {"images of extents ", to_string(images), ", filters of ", to_string(filters), " and a result of ",
-                 to_string(result), " do not fit together in ", s.groups,
-                 " groups: images are [batch, height, width, channels], and no filter is larger than the image with "
-                 "its padding"});
+    throw error(
+        error_code::invalid_argument, depthwise ? "depthwise_conv2d" : "grouped_conv2d",
+        {"images of extents ", to_string(images), ", filters of ", to_string(filters), " and a result of ",
+         to_string(result), " do not fit together in ", s.groups,
+         " groups: images must be [batch, height, width, channels], and no filter larger than the padded image"});
   return s;
 }
 

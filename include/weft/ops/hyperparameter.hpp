@@ -35,7 +35,8 @@ namespace detail {
 struct untyped_number {
   template <class T>
   constexpr operator exact<T>() const {
-    static_assert(correct<number_has_no_type<T>>, "hyperparameters and constants alone: V(1) - beta, V(2) * beta");
+    static_assert(correct<number_has_no_type<T>>,
+                  "an expression of hyperparameters and constants alone needs a type: V(1) - beta, V(2) * beta");
     return exact<T>(0);
   }
 };
@@ -54,14 +55,14 @@ class hyperparameter {
   template <Expression Expr>
   hyperparameter(const Expr& scalar) {
     using mistake = first_mistake<value_not_in_a_graph<Expr>, hyperparameter_is_not_scalar<dims_t<Expr>>>;
-    static_assert(correct<mistake>, "an optimizer's hyperparameter is a number, or a scalar of the graph");
+    static_assert(correct<mistake>, "an optimizer's hyperparameter must be a number, or a scalar of the graph");
     if constexpr (correct<mistake>) value_ = let(cast<double>(scalar)).erased();
   }
 
   template <std::size_t Count>
   constexpr hyperparameter(const char (&)[Count]) {
     static_assert(correct<hyperparameter_is_not_a_number<char[Count]>>,
-                  "an optimizer's hyperparameter is a number, or a scalar of the graph");
+                  "an optimizer's hyperparameter must be a number, or a scalar of the graph");
   }
 
   constexpr bool is_number() const { return value_.is_number(); }
@@ -103,8 +104,8 @@ namespace detail {
 template <class T>
 exact<T> refuse_function(exact<T> x) {
   static_assert(correct<function_not_exact<T>>,
-                "an optimizer's formula is made of + - * /, sqrt(x), abs(x), max(x, y), min(x, y) and comparisons: all "
-                "processors round these alike");
+                "an optimizer's formula can use only + - * /, sqrt(x), abs(x), max(x, y), min(x, y) and comparisons, "
+                "which all processors round alike");
   return x;
 }
 }  // namespace detail

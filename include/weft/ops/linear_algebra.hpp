@@ -140,7 +140,7 @@ auto determinant(const Expr& e) {
 
 template <transpose_of Transposed, Expression A, Expression B>
 auto solve(const A& a, const B& b) {
-  static_assert(Transposed == transpose_of::none || Transposed == transpose_of::a, "solve: a alone can be transposed");
+  static_assert(Transposed == transpose_of::none || Transposed == transpose_of::a, "solve: only a can be transposed");
   using T = value_t<A>;
   using DA = dims_t<A>;
   using DB = dims_t<B>;

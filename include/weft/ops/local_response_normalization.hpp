@@ -43,7 +43,7 @@ auto ones_near_diagonal(int radius) {
 inline void check_depth_radius(int radius) {
   if (radius < 0)
     throw error(error_code::invalid_argument, "local_response_normalization",
-                {"the depth_radius is ", radius, ": it is 0 or more"});
+                {"depth_radius must be at least 0; it is ", radius});
 }
 
 }  // namespace detail
@@ -54,8 +54,8 @@ auto local_response_normalization(const Expr& x, const local_response_options& o
   using D = dims_t<Expr>;
   using mistaken = first_mistake<operand_has_no_channels<D>, extent_is_not_an_int<D, -1>, not_floating<T>>;
   static_assert(correct<mistaken>,
-                "local_response_normalization: needs float or double, [..., channels] with a number of channels that "
-                "the compiler knows: cast<float>(x)");
+                "local_response_normalization: needs float or double, [..., channels] with a number of channels known "
+                "at compile time: cast<float>(x)");
   if constexpr (correct<mistaken>) {
     detail::check_depth_radius(options.depth_radius);
     const auto images = materialize(x);

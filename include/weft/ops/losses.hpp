@@ -98,7 +98,7 @@ struct sigmoid_cross_entropy {
 template <Expression L, Operand Y>
 auto sigmoid_cross_entropy(const L& logits, const Y& labels) {
   static_assert(correct<loss_mistake<L, Y>>,
-                "sigmoid_cross_entropy: float or double logits, and labels of the same type and extents: "
+                "sigmoid_cross_entropy: needs float or double logits, and labels of the same type and extents: "
                 "cast<float>(labels)");
   if constexpr (correct<loss_mistake<L, Y>>)
     return elementwise<formula::sigmoid_cross_entropy>(logits, labels);
@@ -115,7 +115,7 @@ auto l2_loss(const Expr& e) {
 template <Expression P, Operand Y>
 auto huber_loss(const P& predictions, const Y& targets, double delta) {
   static_assert(correct<loss_mistake<P, Y>>,
-                "huber_loss: float or double predictions, and targets of the same type and extents");
+                "huber_loss: needs float or double predictions, and targets of the same type and extents");
   if constexpr (correct<loss_mistake<P, Y>>) {
     const auto error = abs(predictions - targets);
     const auto inner = minimum(error, delta);
@@ -127,8 +127,9 @@ auto huber_loss(const P& predictions, const Y& targets, double delta) {
 
 template <Expression L, Operand Y>
 auto hinge_loss(const L& logits, const Y& labels) {
-  static_assert(correct<loss_mistake<L, Y>>,
-                "hinge_loss: float or double logits, and labels of the same type and extents: cast<float>(labels)");
+  static_assert(
+      correct<loss_mistake<L, Y>>,
+      "hinge_loss: needs float or double logits, and labels of the same type and extents: cast<float>(labels)");
   if constexpr (correct<loss_mistake<L, Y>>)
     return relu(1 - (2 * labels - 1) * logits);
   else
@@ -148,16 +149,17 @@ auto chosen_logits(const X& logits, const Y& labels) {
 inline void check_label_smoothing(double smoothing) {
   if (!(smoothing >= 0 && smoothing <= 1))
     throw error(error_code::invalid_argument, "softmax_cross_entropy",
-                {"the label smoothing is ", format_number("%.*g", 6, smoothing), ": it is from 0 to 1"});
+                {"the label smoothing must be in [0, 1]; it is ", format_number("%.*g", 6, smoothing)});
 }
 
 }  // namespace detail
 
 template <Expression L, Expression Y>
 auto softmax_cross_entropy(const L& logits, const Y& labels, const cross_entropy_options& options) {
-  static_assert(correct<cross_entropy_mistake<L, Y>>,
-                "softmax_cross_entropy: float or double logits in a graph, and labels that fit them: std::int32_t or "
-                "std::int64_t classes, or distributions of the logits' type");
+  static_assert(
+      correct<cross_entropy_mistake<L, Y>>,
+      "softmax_cross_entropy: needs float or double logits in a graph, and labels that fit them: std::int32_t or "
+      "std::int64_t classes, or distributions of the logits' type");
   if constexpr (correct<cross_entropy_mistake<L, Y>>) {
     const double smoothing = options.label_smoothing;
     detail::check_label_smoothing(smoothing);
@@ -173,7 +175,7 @@ auto in_top_k(const L& logits, const Y& labels, int k) {
   using D = dims_t<L>;
   using mistake = first_mistake<class_labels_do_not_fit<D, dims_t<Y>, value_t<Y>>, not_floating<value_t<L>>>;
   static_assert(correct<mistake>,
-                "in_top_k: float or double logits [..., classes] and labels [...], std::int32_t or std::int64_t");
+                "in_top_k: needs float or double logits [..., classes] and labels [...], std::int32_t or std::int64_t");
   if constexpr (correct<mistake>) {
     constexpr int last = static_cast<int>(D::rank) - 1;
     constexpr auto largest = std::numeric_limits<value_t<L>>::max();

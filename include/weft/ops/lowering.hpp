@@ -321,7 +321,7 @@ template <Expression Expr, class T, class D, class Dev>
   requires(!Expr::symbolic)
 void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
   static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
-                "evaluate: the expression has other extents or elements");
+                "evaluate: the expression must have the destination's extents and elements");
   const detail::tensor_leaves leaves(e);
   const fused& f = evaluated<detail::skeleton_of<Expr>>;
   const detail::iteration_space space(leaves, f);
@@ -338,7 +338,7 @@ template <Expression Expr, class T, class D>
   requires(!Expr::symbolic)
 void evaluate(const Expr& e, const tensor_view<T, D>& to) {
   static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
-                "evaluate: the expression has other extents or elements");
+                "evaluate: the expression must have the destination's extents and elements");
   const detail::tensor_leaves leaves(e);
   const fused& f = evaluated<detail::skeleton_of<Expr>>;
   const detail::iteration_space space(leaves, f);

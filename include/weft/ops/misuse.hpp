@@ -77,13 +77,13 @@ auto argmax(const Expr& e, const More&...) {
 template <Expression Expr, class... More>
 auto softmax(const Expr& e, detail::anything, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
-                "softmax: it is along the last axis: softmax(x)");
+                "softmax: it works along the last axis: softmax(x)");
   return detail::same_after_mistake(e);
 }
 template <Expression Expr, class... More>
 auto log_softmax(const Expr& e, detail::anything, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
-                "log_softmax: it is along the last axis: log_softmax(x)");
+                "log_softmax: it works along the last axis: log_softmax(x)");
   return detail::same_after_mistake(e);
 }
 template <Expression Expr, class... More>
@@ -116,7 +116,7 @@ auto slice(const Expr& e, const More&...) {
 template <Expression Expr, class... More>
 auto pad(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<dims_t<Expr>>>,
-                "pad: axis and padding are template arguments: pad<1, 0, 3>(x), one axis after another");
+                "pad: axis and padding are template arguments: pad<1, 0, 3>(x), one axis at a time");
   return detail::same_after_mistake(e);
 }
 template <Expression Expr, class... More>
@@ -138,7 +138,7 @@ template <auto... Extents, Expression Expr>
   requires(sizeof...(Extents) > 0)
 auto reshape(const Expr& e) {
   static_assert(correct<extents_are_not_a_template_argument<dims<Extents...>>>,
-                "reshape: extents are written in a dims: reshape<dims<3, 2>>(x)");
+                "reshape: write the extents as a dims: reshape<dims<3, 2>>(x)");
   return detail::after_mistake<value_t<Expr>, dims<Extents...>>(e);
 }
 template <class... To, Expression X>
@@ -151,7 +151,7 @@ auto cast(const X& x) {
 template <class To, Number Num>
 To cast(Num) {
   static_assert(correct<converted_value_is_a_number<Num>>,
-                "cast: it converts a tensor or a node; static_cast<T>(x) converts a number");
+                "cast: converts a tensor or a node; use static_cast<T>(x) for a number");
   return To();
 }
 template <Expression Expr, class... More>
@@ -178,7 +178,8 @@ auto avg_pool2d(const Expr& e, const More&...) {
 template <Operand A, Operand B>
   requires(Number<A> || Number<B>)
 auto matmul(const A& a, const B& b) {
-  static_assert(correct<factor_is_a_number<A, B>>, "matmul: it multiplies two matrices; x * 3 is elementwise");
+  static_assert(correct<factor_is_a_number<A, B>>,
+                "matmul: multiplies two matrices; use x * 3 for an elementwise product");
   if constexpr (Expression<A>)
     return detail::same_after_mistake(a);
   else if constexpr (Expression<B>)
@@ -187,7 +188,7 @@ auto matmul(const A& a, const B& b) {
 template <Expression A, Expression B, class... More>
 auto matmul(const A& a, const B&, detail::anything, const More&...) {
   static_assert(correct<option_is_not_a_template_argument<dims_t<B>>>,
-                "matmul: takes two matrices, either may be transposed: matmul<transpose_of::b>(a, b) + c");
+                "matmul: takes two matrices; either can be transposed: matmul<transpose_of::b>(a, b) + c");
   return detail::same_after_mistake(a);
 }
 
@@ -196,39 +197,39 @@ auto matmul(const A& a, const B&, detail::anything, const More&...) {
 template <Expression P, Number A, Number B>
 auto select(const P& condition, A, B) {
   static_assert(correct<selected_values_are_numbers<A, B>>,
-                "select: one of the two values is a tensor or a node; cast<float>(condition) is 1 and 0");
+                "select: one of the two values must be a tensor or a node; cast<float>(condition) is 1 or 0");
   return detail::after_mistake<std::common_type_t<A, B>, dims_t<P>>(condition);
 }
 template <class F, Expression Expr, class... More>
   requires(!Expression<F> && !Number<F>)
 auto elementwise(const F&, const Expr& e, const More&...) {
   static_assert(correct<operation_is_not_a_type<F>>,
-                "elementwise: the operation is a type with apply and gradient: elementwise<softplus>(x)");
+                "elementwise: the operation must be a type with apply and gradient: elementwise<softplus>(x)");
   return detail::same_after_mistake(e);
 }
 
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 auto operator%(const A& a, const B& b) {
-  static_assert(correct<operator_not_defined<A, B>>, "operator%: of integers the remainder is x - x / y * y");
+  static_assert(correct<operator_not_defined<A, B>>, "operator%: for the remainder of integers write x - x / y * y");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 auto operator^(const A& a, const B& b) {
-  static_assert(correct<operator_not_defined<A, B>>, "operator^: a power is pow(x, y), square(x) or x * x");
+  static_assert(correct<operator_not_defined<A, B>>, "operator^: for powers write pow(x, y), square(x) or x * x");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 auto operator&(const A& a, const B& b) {
-  static_assert(correct<operator_not_defined<A, B>>, "operator&: conditions are joined by &&: x > 0 && x < 1");
+  static_assert(correct<operator_not_defined<A, B>>, "operator&: join conditions by &&: x > 0 && x < 1");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 auto operator|(const A& a, const B& b) {
-  static_assert(correct<operator_not_defined<A, B>>, "operator|: conditions are joined by ||: x < 0 || x > 1");
+  static_assert(correct<operator_not_defined<A, B>>, "operator|: join conditions by ||: x < 0 || x > 1");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 
@@ -273,7 +274,7 @@ auto eval(const Expr&) {
 template <Expression Expr>
   requires(!Expr::symbolic)
 auto let(const Expr&) {
-  static_assert(correct<value_not_in_a_graph<Expr>>, "let: it makes a node in a graph; eval(x) computes with tensors");
+  static_assert(correct<value_not_in_a_graph<Expr>>, "let: makes a node in a graph; for tensors use eval(x)");
   return node<value_t<Expr>, dims_t<Expr>>(symbol());
 }
 
@@ -294,7 +295,7 @@ struct no_iterator {
 template <Expression Expr>
   requires(Expr::symbolic || Expr::operations > 0)
 detail::no_iterator<Expr> begin(const Expr& e) {
-  static_assert(correct<value_is_not_a_range<Expr>>, "a loop runs over elements of a tensor: session.eval(x), eval(x)");
+  static_assert(correct<value_is_not_a_range<Expr>>, "a loop needs the elements of a tensor: session.eval(x), eval(x)");
   return {e};
 }
 template <Expression Expr>
@@ -306,14 +307,14 @@ detail::no_iterator<Expr> end(const Expr& e) {
 template <Expression X, class Expr>
   requires(!detail::is_variable<X>)
 auto assign(const X& target, const Expr&) {
-  static_assert(correct<assigned_value_is_not_a_variable<X>>, "assign: only a variable is written: assign(w, value)");
+  static_assert(correct<assigned_value_is_not_a_variable<X>>, "assign: writes only variables: assign(w, value)");
   return detail::same_after_mistake(target);
 }
 template <Expression X, class Expr>
   requires(!detail::is_variable<X>)
 auto assign_add(const X& target, const Expr&) {
   static_assert(correct<assigned_value_is_not_a_variable<X>>,
-                "assign_add: only a variable is written: assign_add(w, value)");
+                "assign_add: writes only variables: assign_add(w, value)");
   return detail::same_after_mistake(target);
 }
 

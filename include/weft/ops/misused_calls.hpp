@@ -15,19 +15,19 @@ namespace weft {
 template <auto Axis, auto... More, Expression Expr>
 auto softmax(const Expr& e, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Axis, More...>>,
-                "softmax: it is along the last axis: softmax(x)");
+                "softmax: it works along the last axis: softmax(x)");
   return detail::same_after_mistake(e);
 }
 template <auto Axis, auto... More, Expression Expr>
 auto log_softmax(const Expr& e, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Axis, More...>>,
-                "log_softmax: it is along the last axis: log_softmax(x)");
+                "log_softmax: it works along the last axis: log_softmax(x)");
   return detail::same_after_mistake(e);
 }
 template <auto... Given, Expression Expr>
 auto softmax_cross_entropy(const Expr& e, detail::anything = {}, detail::anything = {}, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "softmax_cross_entropy: takes logits and labels, and yields a loss for each row: "
+                "softmax_cross_entropy: takes logits and labels, and returns a loss for each row: "
                 "mean(softmax_cross_entropy(logits, labels))");
   return detail::same_after_mistake(e);
 }
@@ -35,7 +35,7 @@ template <auto... Given, Expression Expr>
   requires(sizeof...(Given) > 1)
 auto argmax(const Expr& e, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "argmax: takes one axis, which is gone from the result: argmax<1>(x)");
+                "argmax: takes one axis and removes it: argmax<1>(x)");
   return detail::after_mistake<std::int32_t, dims_t<Expr>>(e);
 }
 template <auto Depth, auto Axis, auto... More, Expression Expr>
@@ -55,7 +55,7 @@ auto max_pool2d(...) WEFT_DELETED;  // window, stride, padding: max_pool2d<2>(x)
 template <auto...>
 auto avg_pool2d(...) WEFT_DELETED;  // window, stride, padding: avg_pool2d<2>(x), avg_pool2d<3, 2, padding::same>(x)
 template <auto...>
-auto matmul(...) WEFT_DELETED;  // takes two matrices, either may be transposed: matmul<transpose_of::b>(a, b) + c
+auto matmul(...) WEFT_DELETED;  // takes two matrices; either can be transposed: matmul<transpose_of::b>(a, b) + c
 template <auto... Given, Expression Expr>
 auto stop_gradient(const Expr& e, detail::anything, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>, "stop_gradient: takes one value");
@@ -76,13 +76,13 @@ auto cast(const Expr& e, detail::anything) {
 template <class T, class To, Expression Expr>
   requires(!Expression<To>)
 auto reshape(const Expr& e) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>>>, "reshape: takes extents alone: reshape<dims<3, 2>>(x)");
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>>>, "reshape: takes only extents: reshape<dims<3, 2>>(x)");
   return detail::same_after_mistake(e);
 }
 template <auto... Axis>
 auto concat(detail::braces, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims<>, Axis...>>,
-                "concat: takes values one by one, the axis is a template argument: concat<1>(x, y)");
+                "concat: takes values one by one, and the axis as a template argument: concat<1>(x, y)");
   return detail::after_mistake<float, dims<>>();
 }
 
@@ -186,57 +186,57 @@ concept OneNoOperand = (Expression<A> && NoOperand<B>) || (NoOperand<A> && Expre
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator+(const A& a, const B&) {
-  static_assert(
-      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-      "operator+: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}, auto [dw] = gradients(loss, w)");
+  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+                "operator+: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
+                "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator-(const A& a, const B&) {
-  static_assert(
-      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-      "operator-: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}, auto [dw] = gradients(loss, w)");
+  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+                "operator-: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
+                "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator*(const A& a, const B&) {
-  static_assert(
-      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-      "operator*: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}, auto [dw] = gradients(loss, w)");
+  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+                "operator*: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
+                "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator/(const A& a, const B&) {
-  static_assert(
-      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-      "operator/: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}, auto [dw] = gradients(loss, w)");
+  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+                "operator/: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
+                "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator==(const A& a, const B&) {
-  static_assert(
-      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-      "operator==: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}, auto [dw] = gradients(loss, w)");
+  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+                "operator==: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto "
+                "[dw] = gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator<(const A& a, const B&) {
-  static_assert(
-      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-      "operator<: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}, auto [dw] = gradients(loss, w)");
+  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+                "operator<: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
+                "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator>(const A& a, const B&) {
-  static_assert(
-      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-      "operator>: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}, auto [dw] = gradients(loss, w)");
+  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+                "operator>: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
+                "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 
@@ -253,7 +253,7 @@ template <auto... Axis, class X>
   requires(detail::NoOperand<X>)
 auto concat(const X&, detail::anything = {}) {
   static_assert(correct<operand_is_not_a_tensor<X>>,
-                "concat: takes values one by one, the axis is a template argument: concat<1>(x, y)");
+                "concat: takes values one by one, and the axis as a template argument: concat<1>(x, y)");
   return detail::after_mistake<float, dims<>>();
 }
 
@@ -267,19 +267,19 @@ auto cast(const Expr& e) {
 template <auto Window, auto Stride, fixed_string Padding, Expression Expr>
 auto max_pool2d(const Expr& e) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Padding>>,
-                "max_pool2d: the padding is padding::same or padding::valid: max_pool2d<3, 2, padding::same>(x)");
+                "max_pool2d: the padding must be padding::same or padding::valid: max_pool2d<3, 2, padding::same>(x)");
   return detail::same_after_mistake(e);
 }
 template <auto Window, auto Stride, fixed_string Padding, Expression Expr>
 auto avg_pool2d(const Expr& e) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Padding>>,
-                "avg_pool2d: the padding is padding::same or padding::valid: avg_pool2d<3, 2, padding::same>(x)");
+                "avg_pool2d: the padding must be padding::same or padding::valid: avg_pool2d<3, 2, padding::same>(x)");
   return detail::same_after_mistake(e);
 }
 template <auto Lambda, Expression Expr, class... More>
 auto elementwise(const Expr& e, const More&...) {
   static_assert(correct<operation_is_not_a_type<decltype(Lambda)>>,
-                "elementwise: the operation is a type with apply and gradient: elementwise<softplus>(x)");
+                "elementwise: the operation must be a type with apply and gradient: elementwise<softplus>(x)");
   return detail::same_after_mistake(e);
 }
 

@@ -63,7 +63,8 @@ class node : public detail::handle {
     requires(!std::is_convertible_v<const X&, node>)
   constexpr node& operator=(const X&) {
     static_assert(correct<assigned_to_a_node<X>>,
-                  "a node is a handle of its type: write `auto y = ...;`; assign(variable, value) writes a variable");
+                  "a node refers only to values of its own type: write `auto y = ...;`; assign(variable, value) writes "
+                  "a variable");
     return *this;
   }
   template <class Num>
@@ -90,7 +91,8 @@ class node<T, Dims, Device> : public node<T, dims_t<Dims>, Device> {
     requires(!std::is_convertible_v<const X&, node>)
   constexpr node& operator=(const X&) {
     static_assert(correct<assigned_to_a_node<X>>,
-                  "a node is a handle of its type: write `auto y = ...;`; assign(variable, value) writes a variable");
+                  "a node refers only to values of its own type: write `auto y = ...;`; assign(variable, value) writes "
+                  "a variable");
     return *this;
   }
 };
@@ -110,13 +112,12 @@ class variable_node : public node<T, Dims, Device> {
   template <Expression Expr>
     requires(!__is_base_of(variable_node, Expr))
   variable_node(const Expr&) : variable_node(symbol()) {
-    static_assert(correct<value_is_not_a_variable<Expr>>,
-                  "a variable is written by assign(variable, value), in a step");
+    static_assert(correct<value_is_not_a_variable<Expr>>, "use assign(variable, value) in a step to write a variable");
   }
   template <class X>
     requires(!std::is_convertible_v<const X&, variable_node>)
   constexpr variable_node& operator=(const X&) {
-    static_assert(correct<value_is_not_a_variable<X>>, "a variable is written by assign(variable, value), in a step");
+    static_assert(correct<value_is_not_a_variable<X>>, "use assign(variable, value) in a step to write a variable");
     return *this;
   }
 };
@@ -133,7 +134,7 @@ class variable_node<T, Dims, Device> : public variable_node<T, dims_t<Dims>, Dev
   template <class X>
     requires(!std::is_convertible_v<const X&, variable_node>)
   constexpr variable_node& operator=(const X&) {
-    static_assert(correct<value_is_not_a_variable<X>>, "a variable is written by assign(variable, value), in a step");
+    static_assert(correct<value_is_not_a_variable<X>>, "use assign(variable, value) in a step to write a variable");
     return *this;
   }
 };

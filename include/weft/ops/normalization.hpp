@@ -305,11 +305,11 @@ template <int Groups, Expression X, Expression Scale, Expression Offset>
 }
 
 template <auto...>
-auto layer_normalization(...) WEFT_DELETED;  // of x, scale and offset: layer_normalization(x, scale, offset)
+auto layer_normalization(...) WEFT_DELETED;  // takes x, scale and offset: layer_normalization(x, scale, offset)
 template <auto...>
-auto rms_normalization(...) WEFT_DELETED;  // of x and scale: rms_normalization(x, scale)
+auto rms_normalization(...) WEFT_DELETED;  // takes x and scale: rms_normalization(x, scale)
 template <auto...>
-auto group_normalization(...) WEFT_DELETED;  // of x, scale and offset: group_normalization<8>(x, scale, offset)
+auto group_normalization(...) WEFT_DELETED;  // takes x, scale and offset: group_normalization<8>(x, scale, offset)
 
 }  // namespace weft
 

@@ -47,8 +47,8 @@ auto one_hot(const Expr& labels) {
   using U = value_t<Expr>;
   static_assert(
       correct<element_types_differ<std::conditional_t<std::is_same_v<U, std::int64_t>, std::int32_t, U>, std::int32_t>>,
-      "one_hot: labels are std::int32_t or std::int64_t");
-  static_assert(std::is_floating_point_v<T>, "one_hot: the result is float or double");
+      "one_hot: labels must be std::int32_t or std::int64_t");
+  static_assert(std::is_floating_point_v<T>, "one_hot: the result must be float or double");
   using To = typename detail::append_extent<dims_t<Expr>, Depth>::type;
   if constexpr (Expr::symbolic) gpu::compile_kernels<one_hot_op, T>();
   const auto x = materialize(labels);

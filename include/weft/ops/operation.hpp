@@ -196,7 +196,7 @@ struct product_fusion {
   epilogue_kernel* epilogue_on_cpu() const {
     if (!epilogue) return nullptr;
     if (epilogue_kernel* const k = epilogue->as_epilogue()) return k;
-    throw error(error_code::internal, "fusion", "a kernel that cannot follow another one is to follow a product");
+    throw error(error_code::internal, "fusion", "a kernel that cannot be fused was fused into a product");
   }
 };
 

@@ -46,8 +46,7 @@ inline convolution_shape pooling_of(const prepare_context& p, const pool_attribu
   if (result[0] != images[0] || result[3] != images[3] || !windows_fit(s))
     throw error(error_code::invalid_argument, p.node.op->name,
                 {"images of extents ", to_string(images), " do not fit a result of ", to_string(result),
-                 ": images are [batch, height, width, channels], and no window is larger than the image with its "
-                 "padding"});
+                 ": images must be [batch, height, width, channels], and no window larger than the padded image"});
   return s;
 }
 
@@ -231,7 +230,7 @@ template <size2d Window, size2d Stride, padding Padding, Expression Expr>
 auto max_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
-                "max_pool2d: needs images of floating-point numbers that the window fits: cast<float>(x)");
+                "max_pool2d: needs floating-point images that are not smaller than the window: cast<float>(x)");
   if constexpr (mistaken::value)
     return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
   else
@@ -242,7 +241,7 @@ template <size2d Window, size2d Stride, padding Padding, bool CountPadding, Expr
 auto avg_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
-                "avg_pool2d: needs images of floating-point numbers that the window fits: cast<float>(x)");
+                "avg_pool2d: needs floating-point images that are not smaller than the window: cast<float>(x)");
   if constexpr (mistaken::value)
     return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
   else

@@ -171,7 +171,7 @@ auto sum(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
                 "sum: axes are template arguments: sum<1>(x), sum<1, keep_dims>(x)");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
-                "sum: needs axes of the operand and numbers: cast<float>(x)");
+                "sum: needs axes of the operand and numeric elements: cast<float>(x)");
   return detail::reduce<device::reduce_op::sum, false, Axes...>(e);
 }
 
@@ -189,7 +189,7 @@ auto prod(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
                 "prod: axes are template arguments: prod<1>(x), prod<1, keep_dims>(x)");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
-                "prod: needs axes of the operand and numbers: cast<float>(x)");
+                "prod: needs axes of the operand and numeric elements: cast<float>(x)");
   return detail::reduce<device::reduce_op::product, false, Axes...>(e);
 }
 
@@ -198,7 +198,7 @@ auto max(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
                 "max: axes are template arguments: max<1>(x); maximum(x, y) is the larger of two");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
-                "max: needs axes of the operand and numbers: cast<float>(x)");
+                "max: needs axes of the operand and numeric elements: cast<float>(x)");
   return detail::reduce<device::reduce_op::maximum, false, Axes...>(e);
 }
 
@@ -207,7 +207,7 @@ auto min(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
                 "min: axes are template arguments: min<1>(x); minimum(x, y) is the smaller of two");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
-                "min: needs axes of the operand and numbers: cast<float>(x)");
+                "min: needs axes of the operand and numeric elements: cast<float>(x)");
   return detail::reduce<device::reduce_op::minimum, false, Axes...>(e);
 }
 

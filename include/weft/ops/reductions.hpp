@@ -171,7 +171,7 @@ auto all(const Expr& e) {
 template <int Axis, Expression Expr>
 auto argmin(const Expr& e) {
   using T = value_t<Expr>;
-  static_assert(correct<axis_out_of_range<dims_t<Expr>, Axis>>, "argmin: there is no such axis");
+  static_assert(correct<axis_out_of_range<dims_t<Expr>, Axis>>, "argmin: the axis is out of range");
   if constexpr (!correct<axis_out_of_range<dims_t<Expr>, Axis>>)
     return detail::after_mistake<std::int32_t, dims_t<Expr>>(e);
   else if constexpr (std::is_same_v<T, bool>)

@@ -195,8 +195,8 @@ WEFT_COLD_BEGIN
 WEFT_DECL void check_elements_kept(const shape& from, const shape& to) {
   if (from.elements() != to.elements())
     throw error(error_code::invalid_argument, "reshape",
-                {"it keeps the number of elements, and ", to_string(from), " has ", from.elements(), ", ",
-                 to_string(to), " ", to.elements()});
+                {"the number of elements must stay equal, but ", to_string(from), " has ", from.elements(), " and ",
+                 to_string(to), " has ", to.elements()});
 }
 
 WEFT_DECL shape reshaped_extents(const shape& from, const shape& codes, const shape& to,
@@ -208,7 +208,7 @@ WEFT_DECL shape reshaped_extents(const shape& from, const shape& codes, const sh
     const std::size_t others = extents.elements();
     if (others == 0)
       throw error(error_code::invalid_argument, "reshape",
-                  {"the extent ", each[unknown]->text, " cannot be told from no elements: give all of them, ",
+                  {"the extent ", each[unknown]->text, " cannot be inferred from an empty tensor: pass all extents, ",
                    "reshape<dims<...>>(x, shape(...))"});
     extents[unknown] = static_cast<std::int64_t>(from.elements() / others);
   }
@@ -227,9 +227,10 @@ auto reshape(const Expr& e) {
   using From = dims_t<Expr>;
   using mistake = reshape_mistake<From, To>;
   using unknown = detail::unknown_extents<From, To, Expr::symbolic>;
-  static_assert(correct<mistake>, "reshape: needs extents, dims<...>, of as many elements, at most one of them -1");
+  static_assert(correct<mistake>,
+                "reshape: needs extents, dims<...>, with the same number of elements; at most one can be -1");
   static_assert(correct<unknown>,
-                "reshape: over tensors say how large these extents are: reshape<dims<...>>(x, shape(2, 3))");
+                "reshape: for tensors, pass the extents known at run time: reshape<dims<...>>(x, shape(2, 3))");
   if constexpr (!correct<first_mistake<mistake, unknown>>) {
     return detail::after_mistake<value_t<Expr>, From>(e);
   } else {
@@ -247,7 +248,7 @@ auto reshape(const Expr& e) {
 template <class To, Expression Expr>
   requires(!Expr::symbolic)
 auto reshape(const Expr& e, const shape& extents) {
-  static_assert(correct<extents_are_not_valid<To>>, "reshape: needs extents, dims<...>, and their numbers, shape(...)");
+  static_assert(correct<extents_are_not_valid<To>>, "reshape: needs extents, dims<...>, and their values, shape(...)");
   if constexpr (!correct<extents_are_not_valid<To>>) {
     return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(e);
   } else {

@@ -40,7 +40,7 @@ template <int... Axes, Expression Expr>
 auto reverse(const Expr& e) {
   using D = dims_t<Expr>;
   using mistake = axis_out_of_range<D, Axes...>;
-  static_assert(correct<mistake>, "reverse: names axes that x has, each once");
+  static_assert(correct<mistake>, "reverse: needs distinct axes of x");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<value_t<Expr>, D>(e);
   } else {

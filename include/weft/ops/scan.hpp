@@ -58,8 +58,9 @@ template <int Axis = 0, Expression Expr>
 [[nodiscard]] auto cumsum(const Expr& e, cumsum_options options = {}) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
-  static_assert(correct<axis_out_of_range<D, Axis>>, "cumsum: there is no such axis");
-  static_assert(correct<elements_not_numeric<T>>, "cumsum: use cast<float>(x) or cast<std::int32_t>(x)");
+  static_assert(correct<axis_out_of_range<D, Axis>>, "cumsum: the axis is out of range");
+  static_assert(correct<elements_not_numeric<T>>,
+                "cumsum: needs numeric elements: cast<float>(x) or cast<std::int32_t>(x)");
   if constexpr (axis_out_of_range<D, Axis>::value || elements_not_numeric<T>::value) {
     return detail::after_mistake<T, D>(e);
   } else {

@@ -17,7 +17,7 @@ template <Expression Expr>
 [[nodiscard]] auto shuffle(const Expr& e, random_options options = {}) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<value_not_in_a_graph<Expr>, axis_out_of_range<D, 0>>;
-  static_assert(correct<mistake>, "shuffle: takes a value of a graph that has an axis");
+  static_assert(correct<mistake>, "shuffle: needs a value in a graph that has at least one axis");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<value_t<Expr>, D>(e);
   } else {
@@ -32,6 +32,6 @@ template <Expression Expr>
 }
 
 template <auto...>
-auto shuffle(...) WEFT_DELETED;  // along the first axis; random_options: seed, as in shuffle(x, {.seed = 7})
+auto shuffle(...) WEFT_DELETED;  // shuffles the first axis; takes random_options: shuffle(x, {.seed = 7})
 
 }  // namespace weft

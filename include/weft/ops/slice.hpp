@@ -145,7 +145,7 @@ WEFT_DECL strided_copies slice_op::copies(const prepare_context& p, const attrib
     throw error(error_code::out_of_range, name,
                 {"elements ", std::int64_t{a.begin}, " to ", a.begin + part[a.axis] * a.step,
                  a.step == 1 ? "" : " by steps of ", a.step == 1 ? "" : std::to_string(std::int64_t{a.step}),
-                 " are asked for of axis ", std::size_t{a.axis}, " of ", to_string(from)});
+                 " are out of range for axis ", std::size_t{a.axis}, " of ", to_string(from)});
   box_copies all(p);
   all.copy(part, 0, {a.axis, a.begin, a.step}, 0, {});
   return all;
@@ -208,7 +208,7 @@ auto slice(const Expr& e) {
   constexpr std::size_t axis = axis_out_of_range<D, Axis>::value ? 0 : axis_number<D, Axis>;
   using mistake =
       first_mistake<axis_out_of_range<D, Axis>, step_is_zero<Step>, slice_is_out_of_range<D, axis, Begin, Size, Step>>;
-  static_assert(correct<mistake>, "slice: slice<axis, begin, size, step>(x) lies within the axis");
+  static_assert(correct<mistake>, "slice: slice<axis, begin, size, step>(x) must stay within the axis");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e);
   } else if constexpr (Step != 1) {
@@ -222,7 +222,7 @@ auto slice(const Expr& e) {
   } else {
     using To = with_extent<D, axis, detail::slice_size<D, axis, Begin, Size>()>;
     using unknown = sliced_extents_are_unknown<std::conditional_t<Expr::symbolic, To, D>, To>;
-    static_assert(correct<unknown>, "slice: over tensors a named extent is one of the operand's");
+    static_assert(correct<unknown>, "slice: for tensors, a named extent must be one of the operand's");
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
     if constexpr (Expr::symbolic && !To::is_static) detail::remember_extents<To>(*x.erased().builder());
@@ -239,7 +239,7 @@ auto slice(const Expr& e, const Index& begin) {
   using mistake = first_mistake<axis_out_of_range<D, Axis>, slice_is_out_of_range<D, axis, 0, Size>,
                                 slice_does_not_begin_at_an_index<Index>>;
   static_assert(correct<mistake>,
-                "slice: slice<axis, size>(x, begin) has an axis of that size, and begins at an integer scalar");
+                "slice: slice<axis, size>(x, begin) needs an axis of at least that size, and an integer scalar begin");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e);
   } else if constexpr (!Expression<Index>) {
@@ -248,7 +248,7 @@ auto slice(const Expr& e, const Index& begin) {
     using To = with_extent<D, axis, detail::slice_size<D, axis, 0, Size>()>;
     constexpr bool symbolic = Expr::symbolic || Index::symbolic;
     using unknown = sliced_extents_are_unknown<std::conditional_t<symbolic, To, D>, To>;
-    static_assert(correct<unknown>, "slice: over tensors a named extent is one of the operand's");
+    static_assert(correct<unknown>, "slice: for tensors, a named extent must be one of the operand's");
     if constexpr (symbolic) gpu::compile_kernels<slice_at_op, T>();
     const auto x = materialize(e);
     const auto i = materialize(begin);
@@ -263,7 +263,7 @@ auto pad(const Expr& e) {
   using D = dims_t<Expr>;
   constexpr std::size_t axis = axis_out_of_range<D, Axis>::value ? 0 : axis_number<D, Axis>;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, padding_is_negative<Before, After>>;
-  static_assert(correct<mistake>, "pad: pad<axis, before, behind>(x) names an axis, and counts from 0");
+  static_assert(correct<mistake>, "pad: pad<axis, before, after>(x) needs an axis of x, and counts of at least 0");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e);
   } else {

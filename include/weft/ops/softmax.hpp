@@ -209,9 +209,10 @@ template <Expression L, Expression Y>
 auto softmax_cross_entropy(const L& logits, const Y& labels) {
   using T = value_t<L>;
   using U = value_t<Y>;
-  static_assert(correct<cross_entropy_mistake<L, Y>>,
-                "softmax_cross_entropy: float or double logits in a graph, and labels that fit them: std::int32_t or "
-                "std::int64_t classes, or distributions of the logits' type");
+  static_assert(
+      correct<cross_entropy_mistake<L, Y>>,
+      "softmax_cross_entropy: needs float or double logits in a graph, and labels that fit them: std::int32_t or "
+      "std::int64_t classes, or distributions of the logits' type");
   if constexpr (!correct<cross_entropy_mistake<L, Y>>) {
     return detail::after_mistake<T, dims<>>(logits, labels);
   } else {

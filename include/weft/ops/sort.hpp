@@ -21,9 +21,9 @@ WEFT_COLD_BEGIN
 inline void check_sort(const prepare_context& p, std::size_t axis) {
   const std::int64_t extent = p.inputs[0].extents[axis], first = p.outputs[0].extents[axis];
   if (first > extent)
-    throw error(error_code::invalid_argument, "top_k",
-                {"the ", first, " largest are wanted of an axis of ", extent, ", the last of ",
-                 to_string(p.inputs[0].extents)});
+    throw error(
+        error_code::invalid_argument, "top_k",
+        {"k must be at most ", extent, ", the last extent of ", to_string(p.inputs[0].extents), "; it is ", first});
   check_indices(p, axis);
 }
 
@@ -146,14 +146,14 @@ auto sorted_along(const Expr& e, direction d) {
 /// of an element goes to its source.
 template <int Axis = -1, Expression Expr>
 [[nodiscard]] auto sort(const Expr& e, direction d = direction::ascending) {
-  static_assert(correct<sort_mistake<Expr, Axis>>, "sort: an axis that is there, and elements that are numbers");
+  static_assert(correct<sort_mistake<Expr, Axis>>, "sort: needs a valid axis and numeric elements");
   return detail::sorted_along<Axis>(e, d).values;
 }
 
 /// Returns the indices that sort the elements along an axis, std::int32_t (tf.argsort).
 template <int Axis = -1, Expression Expr>
 [[nodiscard]] auto argsort(const Expr& e, direction d = direction::ascending) {
-  static_assert(correct<sort_mistake<Expr, Axis>>, "argsort: an axis that is there, and elements that are numbers");
+  static_assert(correct<sort_mistake<Expr, Axis>>, "argsort: needs a valid axis and numeric elements");
   return detail::sorted_along<Axis>(e, d).indices;
 }
 
@@ -163,8 +163,8 @@ template <int Axis = -1, Expression Expr>
 template <int K, Expression Expr>
 [[nodiscard]] auto top_k(const Expr& e) {
   using D = dims_t<Expr>;
-  static_assert(correct<sort_mistake<Expr, -1>>, "top_k: needs rank 1 or more, and elements that are numbers");
-  static_assert(correct<last_axis_is_shorter<D, K>>, "top_k: the last axis has fewer elements than are wanted");
+  static_assert(correct<sort_mistake<Expr, -1>>, "top_k: needs rank 1 or more, and numeric elements");
+  static_assert(correct<last_axis_is_shorter<D, K>>, "top_k: k must be between 0 and the extent of the last axis");
   if constexpr (sort_mistake<Expr, -1>::value || last_axis_is_shorter<D, K>::value) {
     return detail::nothing_sorted(e);
   } else {
@@ -177,7 +177,7 @@ template <int K, Expression Expr>
 template <Expression Expr>
 auto top_k(const Expr& e, detail::anything) {
   static_assert(correct<number_is_not_a_template_argument<dims_t<Expr>>>,
-                "top_k: the number is a template argument: top_k<5>(x)");
+                "top_k: k is a template argument: top_k<5>(x)");
   return detail::nothing_sorted(e);
 }
 
@@ -186,21 +186,23 @@ template <auto... Given, Expression Expr, class Direction>
   requires(!std::is_same_v<Direction, direction>)
 auto sort(const Expr& e, const Direction&) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "sort: the axis is a template argument, the direction is one: sort<1>(x, direction::descending)");
+                "sort: pass the axis as a template argument, and the direction as an argument: sort<1>(x, "
+                "direction::descending)");
   return detail::same_after_mistake(e);
 }
 template <auto... Given, Expression Expr, class Direction>
   requires(!std::is_same_v<Direction, direction>)
 auto argsort(const Expr& e, const Direction&) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "argsort: the axis is a template argument, the direction is one: argsort<1>(x, direction::descending)");
+                "argsort: pass the axis as a template argument, and the direction as an argument: argsort<1>(x, "
+                "direction::descending)");
   return detail::after_mistake<std::int32_t, dims_t<Expr>>(e);
 }
 template <auto... Given, Expression Expr>
   requires(sizeof...(Given) > 1)
 auto top_k(const Expr& e) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "top_k: it is along the last axis, and takes the number alone: top_k<5>(x)");
+                "top_k: it works along the last axis, and takes only k: top_k<5>(x)");
   return detail::nothing_sorted(e);
 }
 

@@ -66,7 +66,8 @@ auto assign(const variable_node<T, D, Dev>& target, const Expr& value) {
 template <class T, class D, class Dev, Number Num>
 auto assign(const variable_node<T, D, Dev>& target, Num value) {
   using mistake = detail::assigned_number_mistake<T, D, Num>;
-  static_assert(correct<mistake>, "assign: a number is assigned to a scalar that holds it; tensors to other variables");
+  static_assert(correct<mistake>,
+                "assign: a number needs a scalar variable that can hold it; assign tensors to other variables");
   if constexpr (correct<mistake>)
     return assign(target, tensor<T>(detail::as_element<T>(value)));
   else
@@ -87,7 +88,7 @@ template <class T, class D, class Dev, Number Num>
 auto assign_add(const variable_node<T, D, Dev>& target, Num value) {
   using mistake = detail::assigned_number_mistake<T, D, Num>;
   static_assert(correct<mistake>,
-                "assign_add: a number is added to a scalar that holds it; tensors to other variables");
+                "assign_add: a number needs a scalar variable that can hold it; add tensors to other variables");
   if constexpr (correct<mistake>)
     return assign_add(target, tensor<T>(detail::as_element<T>(value)));
   else

@@ -81,7 +81,8 @@ class symbol {
   template <class To>
     requires std::is_same_v<To, bool>
   explicit operator To() const {
-    static_assert(correct<formula_branches<To>>, "a formula has no `if` and no `?:`: math::select(condition, a, b)");
+    static_assert(correct<formula_branches<To>>,
+                  "a formula cannot use `if` or `?:`: use math::select(condition, a, b)");
     return {};
   }
 

@@ -16,8 +16,8 @@ struct unique_op : boolean_mask_op {
   static void gradient(gradient_context& g, const attributes&) {
     if (g.needs_gradient(0))
       throw error(error_code::unimplemented, name,
-                  "has no gradient, as in TensorFlow: gather(x, indices) of what x is a table of has one, or "
-                  "stop_gradient(x) says that none is meant");
+                  "has no gradient, as in TensorFlow: use gather(table, indices), which has one, or stop_gradient(x) "
+                  "if none is intended");
   }
 };
 
@@ -91,7 +91,7 @@ auto find_unique(const Expr& e) {
 ///     auto vectors = gather(gather(table, ids.values), indices);   // each row of the table is read once
 template <auto Count = dyn<"count">, Expression Expr>
 [[nodiscard]] auto unique(const Expr& e) {
-  static_assert(correct<unique_mistake<Expr>>, "unique: takes one axis of numbers: cast<std::int32_t>(x), reshape");
+  static_assert(correct<unique_mistake<Expr>>, "unique: needs numbers of rank 1: cast<std::int32_t>(x), reshape");
   if constexpr (correct<unique_mistake<Expr>>) {
     return detail::find_unique<false, dims<Count>>(e);
   } else {
@@ -104,7 +104,7 @@ template <auto Count = dyn<"count">, Expression Expr>
 template <auto Count = dyn<"count">, Expression Expr>
 [[nodiscard]] auto unique_with_counts(const Expr& e) {
   static_assert(correct<unique_mistake<Expr>>,
-                "unique_with_counts: takes one axis of numbers: cast<std::int32_t>(x), reshape");
+                "unique_with_counts: needs numbers of rank 1: cast<std::int32_t>(x), reshape");
   if constexpr (correct<unique_mistake<Expr>>) {
     return detail::find_unique<true, dims<Count>>(e);
   } else {
@@ -117,28 +117,28 @@ WEFT_COLD_END
 template <auto... Given, Expression Expr>
 auto unique(const Expr& e, detail::anything, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "unique: takes one value of one axis: unique(reshape<dims<12>>(x))");
+                "unique: takes one value of rank 1: unique(reshape<dims<12>>(x))");
   return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e)};
 }
 
 template <auto... Given, Expression Expr>
 auto unique_with_counts(const Expr& e, detail::anything, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "unique_with_counts: takes one value of one axis: unique_with_counts(reshape<dims<12>>(x))");
+                "unique_with_counts: takes one value of rank 1: unique_with_counts(reshape<dims<12>>(x))");
   return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e), detail::same_after_mistake(e)};
 }
 
 template <fixed_string Name, Expression Expr>
 auto unique(const Expr& e) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Name>>,
-                "unique: an extent's name is written dyn<...>: unique<dyn<\"words\">>(x)");
+                "unique: write the extent's name as dyn<...>: unique<dyn<\"words\">>(x)");
   return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e)};
 }
 
 template <fixed_string Name, Expression Expr>
 auto unique_with_counts(const Expr& e) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Name>>,
-                "unique_with_counts: an extent's name is written dyn<...>: unique_with_counts<dyn<\"words\">>(x)");
+                "unique_with_counts: write the extent's name as dyn<...>: unique_with_counts<dyn<\"words\">>(x)");
   return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e), detail::same_after_mistake(e)};
 }
 

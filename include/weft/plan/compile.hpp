@@ -101,7 +101,7 @@ WEFT_DECL void list_subgraphs(compiled_step& step) {
   if (!any) return;
   if (!new_step_subgraphs)
     throw error(error_code::failed_precondition, "prepare",
-                "a step with cond or while_loop needs a file of the program that includes <weft/control_flow.hpp>");
+                "the step uses cond or while_loop: include <weft/control_flow.hpp> in one source file");
   step.subgraphs = owned(new_step_subgraphs(step));
 }
 

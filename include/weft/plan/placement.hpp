@@ -119,15 +119,15 @@ WEFT_DECL std::string placement::full_name(device_number d) const {
 WEFT_DECL void placement::refuse_task(std::uint32_t n) const {
   const std::size_t gpus = count();
   throw error(error_code::invalid_argument, graph_[n].name,
-              {"is placed on ", to_string(graph_[n].device), ", and a graph runs in one task; this is ",
+              {"is placed on ", to_string(graph_[n].device), ", but a graph runs in one task; this is ",
                self_.has_job() ? to_string(self_) : std::string("a session without a cluster"), ", which has ", cpus_,
                " CPU device(s) and ", gpus,
-               " GPU(s): name \"/device:CPU:0\", say, or place variables alone on parameter servers"});
+               " GPU(s): use a device such as \"/device:CPU:0\", or place only variables on parameter servers"});
 }
 
 WEFT_DECL device_number placement::decide(std::uint32_t n, const char*& rule) const {
   if (device_number chosen; tasks_ && tasks_->has_placed(n, chosen)) {
-    rule = "the client has placed it there";
+    rule = "the client placed it there";
     return chosen;
   }
   const node_def& what = graph_[n].def;
@@ -160,7 +160,7 @@ WEFT_DECL device_number placement::decide(std::uint32_t n, const char*& rule) co
       if (soft_) return {};
       throw error(error_code::invalid_argument, graph_[n].name,
                   {"is placed on ", to_string(want), ", but the session has ", gpus, " GPU(s): ",
-                   gpus == 0 ? no_gpu_reason() : std::string("name one of them, or set allow_soft_placement")});
+                   gpus == 0 ? no_gpu_reason() : std::string("use one of them, or set allow_soft_placement")});
     }
     const std::uint32_t without = without_kernel(n);
     if (without == graph_node::no_node) return {true, ordinal};
@@ -174,7 +174,7 @@ WEFT_DECL device_number placement::decide(std::uint32_t n, const char*& rule) co
   if (want.has_kind() && !is_of_kind(want, cpu::name))
     throw error(
         error_code::unimplemented, graph_[n].name,
-        {"is placed on ", to_string(want), ", but a session has CPU devices and GPUs only: name cpu{n} or cuda{n}"});
+        {"is placed on ", to_string(want), ", but a session has only CPU devices and GPUs: use cpu{n} or cuda{n}"});
   const std::uint32_t ordinal = number_of(want);
   if (ordinal >= cpus_) {
     rule = "the CPU device that the node names does not exist";

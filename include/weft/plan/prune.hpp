@@ -37,7 +37,7 @@ inline void prune(program& p) {
     for (const value& f : p.request.feeds)
       if (f == v) return;
     throw error(error_code::unimplemented, g[v.node].name,
-                "one of its outputs is fed and another one is needed: feed all that the step needs");
+                "one of its outputs is fed and another one is needed: feed all outputs that the step needs");
   };
   for (std::size_t i = 0; i < p.request.feeds.size(); ++i) {
     const value v = p.request.feeds[i];

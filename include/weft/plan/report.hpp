@@ -62,7 +62,7 @@ WEFT_DECL std::string describe(const compiled_step& step, const binding* current
     if (p.computes(n) && (step.gpus ? !p.nodes[n].on.gpu : place.moved(p.nodes[n].number)))
       append(text, {p.name(n), " ", place.explain(p.nodes[n].number), "\n"});
   append(text, {"prune: ", p.running, " of ", p.g.size(), " nodes; order: ", p.snapshot_readers.size(),
-                " reads of old values; fusion: ", fused, " kernels take in another; copies: ", copies,
+                " reads of old values; fusion: ", fused, " kernels include another; copies: ", copies,
                 "; in-place assignment: ", assigned, "; forwarding: ", forwarded, " buffers; lanes: ", p.lanes.size(),
                 "; bindings: ", bindings, "\n"});
   append(text, {p.instructions.size(), " kernels; ", arena_bytes(*current), " bytes of memory for ", separate,

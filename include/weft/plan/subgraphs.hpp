@@ -19,7 +19,7 @@ class bound_subgraph final : public prepared_subgraph {
       if (a == own)
         bytes_ = b_->arena_bytes[a];
       else if (b_->arena_bytes[a] != 0)
-        throw error(error_code::internal, "subgraph", "a subgraph needs memory of another device");
+        throw error(error_code::internal, "subgraph", "a subgraph cannot use the memory of another device");
   }
 
   void run(const kernel_context& f, std::byte* memory, std::byte* const* parameters,

@@ -89,8 +89,8 @@ class task_cut {
 
   [[noreturn]] void refuse_write(const instruction& in) const {
     throw error(error_code::invalid_argument, p_.name(in),
-                "writes variables of two tasks: place all variables that one operation writes in one task, by "
-                "colocate_with(g, variable), say");
+                "writes variables of two tasks: place all variables that one operation writes in one task, for example "
+                "by colocate_with(g, variable)");
   }
 
   /// Ensures that a task has the value of a buffer before an instruction.

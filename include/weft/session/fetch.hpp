@@ -153,7 +153,7 @@ plan::fed_value as_fed(const X& x) {
 template <class... F>
 auto fetch(const F&... f) {
   static_assert((correct<fetched_value_not_in_a_graph<F>> && ...),
-                "fetch: nodes, expressions and effects are fetched; a tensor needs no session, it has its value");
+                "fetch: takes nodes, expressions and effects; a tensor already has its value");
   if constexpr ((correct<fetched_value_not_in_a_graph<F>> && ...))
     return fetch_list<decltype(detail::as_fetch(f))...>{{detail::as_fetch(f)...}};
   else
@@ -163,9 +163,9 @@ auto fetch(const F&... f) {
 /// Lists the placeholders of a step, in the order of its arguments. Any other node can also be fed.
 template <class... P>
 auto feed(const P&... p) {
-  static_assert((correct<fed_to_non_node<P>> && ...),
-                "feed: it lists placeholders, or other nodes: let() makes one; a prepared step is called with the "
-                "values");
+  static_assert(
+      (correct<fed_to_non_node<P>> && ...),
+      "feed: takes placeholders, or other nodes: let() makes one; pass the values when calling the prepared step");
   if constexpr ((correct<fed_to_non_node<P>> && ...))
     return feed_list<node<value_t<P>, dims_t<P>, device_t<P>>...>{
         {node<value_t<P>, dims_t<P>, device_t<P>>(p.erased())...}};
@@ -192,7 +192,7 @@ template <class P, class X>
 auto with(const P& placeholder, const X& value) {
   using mistake = detail::feed_mistake<X, P>;
   static_assert(correct<mistake>,
-                "with: the value is not a tensor, tensor_view or number of the node's extents and elements");
+                "with: the value must be a tensor, tensor_view or number of the node's extents and elements");
   if constexpr (correct<mistake>)
     return fed_pair<P, X>{placeholder, value};
   else
@@ -204,13 +204,13 @@ template <class P>
   requires(is_node<P>)
 auto with(const P& placeholder, detail::braces) {
   static_assert(correct<fed_value_is_not_a_tensor<std::initializer_list<value_t<P>>>>,
-                "with: values in braces are fed as a tensor: with(x, tensor<T, dims<...>>{...})");
+                "with: pass values in braces as a tensor: with(x, tensor<T, dims<...>>{...})");
   return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
 }
 template <class X, class P>
   requires(!is_node<X>)
 auto with(const X&, const P& placeholder) {
-  static_assert(correct<fed_to_non_node<X>>, "with: the node comes before its value: with(x, value)");
+  static_assert(correct<fed_to_non_node<X>>, "with: pass the node before its value: with(x, value)");
   if constexpr (is_node<P>)
     return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
   else

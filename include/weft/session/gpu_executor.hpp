@@ -378,7 +378,7 @@ inline void gpu_executor::describe(const plan::program& p, const plan::binding& 
   if (in_place) append(text, {"fed values read in place: ", in_place, " of ", state.feeds.size(), "\n"});
   for (const std::uint32_t g : used_gpus_)
     if (const std::size_t bytes = gpus_.at(g).queue().workspace_bytes())
-      append(text, {"gpu:", g, "  ", bytes, " bytes of workspace for libraries' calls\n"});
+      append(text, {"gpu:", g, "  ", bytes, " bytes of workspace for library calls\n"});
 }
 
 /// Describes the kernels that can overlap each copy: from the last wait of the copy's queue for kernels to the next
@@ -402,7 +402,7 @@ inline void gpu_executor::describe_overlaps(const plan::program& p, const gpu_st
     for (std::uint32_t k = from; k < to; ++k)
       if (work(k) == gpu_work::compute) first = first == plan::none ? k : first, last = k;
     if (first == plan::none) continue;
-    append(text, {"  copy ", i, " runs beside ", (first == last ? "kernel " : "kernels "), first});
+    append(text, {"  copy ", i, " overlaps ", (first == last ? "kernel " : "kernels "), first});
     if (first != last) append(text, {" to ", last});
     text += "\n";
   }

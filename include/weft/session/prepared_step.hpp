@@ -234,7 +234,7 @@ class step<fetch_list<F...>, feed_list<P...>> {
       : prepared_(s, detail::request_of(fetches, feeds)), results_(fetches) {}
   step(step&&) = default;
   step& operator=(step&&) = default;
-  step(const step&) = delete;  // a step is prepared, or moved: it holds the buffers of its runs
+  step(const step&) = delete;  // a step owns the buffers of its runs: move it, or prepare another
 
   /// Runs the step. Returns one fetched value by itself, and several as a tuple. Throws invalid_argument if the extents
   /// of the fed values disagree, and any error of a kernel.
@@ -254,7 +254,7 @@ class step<fetch_list<F...>, feed_list<P...>> {
   template <class T = float>
   auto operator()(detail::braces, detail::anything = {}, detail::anything = {}) {
     static_assert(correct<fed_value_is_not_a_tensor<std::initializer_list<T>>>,
-                  "a step: values in braces are fed as a tensor: step(tensor<T, dims<...>>{...})");
+                  "a step: pass values in braces as a tensor: step(tensor<T, dims<...>>{...})");
     return results_.get();
   }
 
@@ -358,11 +358,11 @@ class step<R(A...)> {
              requires(const std::remove_cvref_t<Prepared>& p) { p.explain(); })
   step(Prepared&& prepared) {
     static_assert(correct<step_is_not_moved<Prepared>>,
-                  "step<R(A...)>: takes over what prepare() returns, std::move(step) if that has a name");
+                  "step<R(A...)>: takes ownership of the result of prepare(): write std::move(step) if it has a name");
     if constexpr (correct<step_is_not_moved<Prepared>>) {
       using results = decltype(prepared(std::declval<const std::remove_cvref_t<A>&>()...));
       static_assert(correct<step_results_differ<results, R>>,
-                    "step<R(A...)>: R is the fetched value, a std::tuple of several, or void");
+                    "step<R(A...)>: R must be the fetched value, a std::tuple of several, or void");
       if constexpr (correct<step_results_differ<results, R>>) {
         using shared = detail::shared_step_of<Prepared>;
         shared_ = detail::intrusive_ptr<detail::shared_step>(new shared(static_cast<Prepared&&>(prepared)));
@@ -421,7 +421,7 @@ WEFT_DECL const plan::step_request& prepared_step::request() const {
 
 WEFT_DECL void detail::refuse_empty_step() {
   throw error(error_code::failed_precondition, "step",
-              "is empty: assign what prepare(fetch(...), feed(...)) returns before it is called");
+              "is empty: assign the result of prepare(fetch(...), feed(...)) before calling it");
 }
 WEFT_DECL void prepared_step::refuse_moved() {
   throw error(error_code::failed_precondition, "step", "has been moved from: call the step that it was moved to");

@@ -34,7 +34,7 @@ inline void append_values(std::string& text, const char* what, const graph& g, c
 }  // namespace detail
 
 WEFT_DECL std::string prepared_step::summary() const {
-  if (!plan_) return "step, moved away";
+  if (!plan_) return "step, moved from";
   const graph& g = plan_->graph();
   const plan::step_request& r = plan_->request();
   std::string text;

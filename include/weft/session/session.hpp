@@ -172,7 +172,7 @@ class session {
     requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> || ...)))
   explicit session(const X& x, const More&...) : session(detail::meant_graph(x), {}) {
     static_assert(correct<session_is_not_made_of<X, More...>>,
-                  "session: it is made of a graph and options: session s{g, {.threads = 4}}");
+                  "session: needs a graph and options: session s{g, {.threads = 4}}");
   }
 
   /// Plans a run once and returns a step, which can be called like a function.
@@ -214,7 +214,7 @@ class session {
       set(v, tensor<value_t<X>, dims_t<X>>(value));
     } else {
       using mistake = detail::feed_mistake<X, node<T, D, Dev>>;
-      static_assert(correct<mistake>, "set: the value has other extents or elements than the variable");
+      static_assert(correct<mistake>, "set: the value must have the variable's extents and elements");
       if constexpr (correct<mistake>) set_variable(v.erased(), detail::as_fed(value));
     }
   }
@@ -246,58 +246,58 @@ class session {
   template <class F, class... X>
   auto prepare(const F& fetched, const X&... fed) {
     static_assert(correct<arguments_are_not_fetch_and_feed<F, X...>>,
-                  "prepare: it takes two lists: prepare(fetch(loss, train), feed(images, labels))");
+                  "prepare: takes two lists: prepare(fetch(loss, train), feed(images, labels))");
     return prepare(detail::meant_fetches(fetched), detail::meant_feeds(fed...));
   }
   template <class F = fetch_list<>>
   auto prepare(detail::braces, detail::braces = {}) {
     static_assert(correct<arguments_are_not_fetch_and_feed<F>>,
-                  "prepare: it takes two lists: prepare(fetch(loss, train), feed(images, labels))");
+                  "prepare: takes two lists: prepare(fetch(loss, train), feed(images, labels))");
     return prepare(F());
   }
   template <class F, class... X>
     requires(!(detail::is_fetch_list<F> && ... && detail::is_fed_pair<X>))
   auto run(const F& fetched, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<F, X...>>,
-                  "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+                  "run: takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
     return run(detail::meant_fetches(fetched));
   }
   template <class F = fetch_list<>, class... X>
   auto run(detail::braces, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<F>>,
-                  "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+                  "run: takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
     return std::tuple(0.0f, 0.0f);  // usually the intended number of results
   }
   template <class F>
   auto run(const F& fetched, detail::braces) {
     static_assert(correct<arguments_are_not_fetch_and_with<F, detail::braces>>,
-                  "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+                  "run: takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
     return run(detail::meant_fetches(fetched));
   }
   template <class F = fetch_list<>>
   auto run() {
     static_assert(correct<arguments_are_not_fetch_and_with<F>>,
-                  "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+                  "run: takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
     return run(F());
   }
   template <class X>
   auto get(const X&) {
     static_assert(correct<value_is_not_of_a_variable<X>>,
-                  "get: it reads a variable: get(w); find_variable<float, dims<...>>(graph, \"w\") is that of a name");
+                  "get: reads a variable: get(w); find_variable<float, dims<...>>(graph, \"w\") finds one by name");
     return 0.0f;
   }
   template <class V, class X>
   void set(const V&, const X&) {
     static_assert(correct<value_is_not_of_a_variable<V>>,
-                  "set: it writes a variable: set(w, value); a placeholder is fed: with(x, value)");
+                  "set: writes a variable: set(w, value); feed a placeholder by with(x, value)");
   }
   template <class = void>
-  auto eval(...) WEFT_DELETED;  // one value: eval(loss, with(images, x), with(labels, y)); run(fetch(a, b)) of several
+  auto eval(...) WEFT_DELETED;  // one value: eval(loss, with(images, x), with(labels, y)); for several run(fetch(a, b))
   template <class Expr, class... X>
     requires(!(detail::is_fed_pair<X> && ...))
   auto eval(const Expr& e, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<Expr, X...>>,
-                  "eval: values are given in pairs: eval(loss, with(images, x), with(labels, y))");
+                  "eval: pass values in pairs: eval(loss, with(images, x), with(labels, y))");
     return run(detail::meant_fetches(e));
   }
 
@@ -410,14 +410,14 @@ WEFT_DECL session session::clone_for_inference(session_options options) {
   own.adopt_new_variables();
   if (options.variables.find_or_add)
     throw error(error_code::invalid_argument, "clone_for_inference",
-                "a clone has the variables of its session: session_options::variables must be empty");
+                "a clone uses the variables of its session: session_options::variables must be empty");
   for (std::uint32_t n = 0; n < own.variables.size(); ++n)
     if (own.variables[n].where.gpu)
       throw error(error_code::unimplemented, own.nodes()[n].name,
-                  "variables that sessions share lie on CPUs: place it on cpu{0}");
+                  "variables that sessions share must be on a CPU: place it on cpu{0}");
   if (own.tasks)
     throw error(error_code::unimplemented, "clone_for_inference",
-                "the session's variables lie in other tasks: make a second session with the same target");
+                "the session's variables are in other tasks: make a second session with the same target");
   detail::intrusive_ptr<detail::session_core> clone(
       new detail::session_core(own.nodes(), std::move(options), own.memory));
   clone->share_variables(own);
@@ -463,7 +463,7 @@ WEFT_DECL plan::variable_state& session::state_to_write(std::uint32_t node) {
   const graph_node& of_graph = of()[node];
   if (__atomic_load_n(&state_->resources.status, __ATOMIC_ACQUIRE) && kind_of(of_graph.def) != variable_kind::local)
     throw error(error_code::failed_precondition, of_graph.name,
-                "the variable is shared with clones of its session, which read it: write it once they are gone, in the "
+                "the variable is shared with clones of its session, which read it: destroy them, then write it in the "
                 "session that was cloned");
   return v;
 }
@@ -486,7 +486,7 @@ WEFT_DECL void session::initialize_variable(std::uint32_t node) {
   const storage first(info.bytes(), state_->memory);
   if (!detail::initialize(first_of.init, info, g.seed(), first_of.name, first.data()))
     throw error(error_code::failed_precondition, g[node].name,
-                "the variable has no first value (init::none): call set(), or run a step that assigns to it");
+                "the variable has no initial value (init::none): call set(), or run a step that assigns to it");
   write_variable(node, first.data());
 }
 
@@ -618,8 +618,8 @@ WEFT_DECL plan::variable_state detail::session_core::first_state(std::uint32_t n
     if (v.where.gpu || !v.initialized)
       throw error(v.where.gpu ? error_code::unimplemented : error_code::failed_precondition, g[n].name,
                   v.where.gpu
-                      ? "variables that sessions share lie on CPUs: place it on cpu{0}"
-                      : "variables that sessions share have a first value: give it another one than init::none");
+                      ? "variables that sessions share must be on a CPU: place it on cpu{0}"
+                      : "variables that sessions share need an initial value: use another initializer than init::none");
     first = with.find_or_add(with.container, g[n].name, info, first);
   }
   if (!v.where.gpu) {
@@ -637,9 +637,9 @@ WEFT_DECL void session::set_variable(const symbol& variable, const plan::fed_val
   state_of(n);
   const shape extents = variable_info(n).extents;
   if (!(value.extents == extents))
-    throw error(error_code::invalid_argument, of()[n].name,
-                {"the variable has extents ", to_string(extents), ", but the value that is set has ",
-                 to_string(value.extents)});
+    throw error(
+        error_code::invalid_argument, of()[n].name,
+        {"the variable has extents ", to_string(extents), ", but the value to set has ", to_string(value.extents)});
   write_variable(n, value.data);
 }
 

@@ -50,7 +50,7 @@ WEFT_DECL void session_resources::refuse_step() const {
               __atomic_load_n(&status, __ATOMIC_RELAXED) & closed
                   ? "its session no longer exists: keep the session for as long as its steps are called"
                   : "writes variables that several sessions share: clone_for_inference() makes them read-only until "
-                    "the clones are gone; train in the session that was cloned, then");
+                    "the clones are destroyed; then train in the session that was cloned");
 }
 
 #endif

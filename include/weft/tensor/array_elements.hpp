@@ -172,8 +172,8 @@ struct tensor_number : Elements {
     requires Arithmetic<Num>
   constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
     static_assert(correct<value_is_not_one_number<Dims>>,
-                  "not one number, as x(i, ...), sum(x), mean(x) are: cast<T>(x), weft::exp(x) take tensors, not "
-                  "std::exp");
+                  "a tensor is not one number: use x(i, ...), sum(x) or mean(x); cast<T>(x), weft::exp(x) take "
+                  "tensors, not std::exp");
     return Num();
   }
   template <class Container>

@@ -72,7 +72,8 @@ void check_strides(const shape& matrix, std::int64_t inner, std::int64_t outer);
 
 WEFT_DECL void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given) {
   for (std::size_t i = 0; i < given.rank; ++i)
-    if (given[i] < 0) throw error(error_code::invalid_argument, what, {"an extent is at least 0, not ", given[i]});
+    if (given[i] < 0)
+      throw error(error_code::invalid_argument, what, {"an extent must be at least 0; it is ", given[i]});
   bool fits = spec.rank == given.rank;
   for (std::size_t i = 0; fits && i < spec.rank; ++i) {
     if (spec[i] >= 0) fits = spec[i] == given[i];
@@ -93,7 +94,7 @@ WEFT_DECL std::size_t checked_bytes(const char* what, const shape& extents, std:
   }
   if (overflows || bytes > ~std::size_t{0} / 2)
     throw error(error_code::resource_exhausted, what,
-                {"the extents ", to_string(extents), " are more than any memory holds"});
+                {"the extents ", to_string(extents), " exceed the size of any memory"});
   return bytes;
 }
 
@@ -105,7 +106,7 @@ WEFT_DECL storage storage_of(const char* what, const shape& extents, std::size_t
   } catch (const error& e) {  // the error does not contain the extents
     if (e.code() != error_code::resource_exhausted) throw error(e.code(), what, e.sentence());
     throw error(error_code::resource_exhausted, what,
-                {"no memory for the extents ", to_string(extents), ", ", bytes, " bytes"});
+                {"cannot allocate the extents ", to_string(extents), ", ", bytes, " bytes"});
   }
 }
 
@@ -114,27 +115,28 @@ WEFT_DECL void refuse_count(const char* what, std::size_t given, const shape& ex
 }
 
 WEFT_DECL void refuse_operands(std::size_t given) {
-  throw error(error_code::invalid_argument, "tensor", {given, " tensors in braces: a tensor is a copy of one"});
+  throw error(error_code::invalid_argument, "tensor",
+              {given, " tensors in braces: a tensor can be a copy of only one"});
 }
 
 WEFT_DECL void refuse_ragged(const std::int64_t* indices, std::size_t axis, std::size_t given, std::int64_t first) {
   std::string row;
   for (std::size_t i = 0; i < axis; ++i) append(row, {i ? ", " : "", indices[i]});
   throw error(error_code::invalid_argument, "tensor",
-              {"rows have one length, but row ", row, " has ", given, " values and the first row has ", first});
+              {"rows must have equal lengths, but row ", row, " has ", given, " values and the first row has ", first});
 }
 
 WEFT_DECL void check_same_extents(const char* what, const shape& from, const shape& to) {
   if (from == to) return;
   throw error(error_code::invalid_argument, what,
-              {"the value has the extents ", to_string(from), ", and the elements written have ", to_string(to)});
+              {"the value has the extents ", to_string(from), ", but the elements to write have ", to_string(to)});
 }
 
 WEFT_DECL void check_strides(const shape& matrix, std::int64_t inner, std::int64_t outer) {
   if ((inner == 1 || matrix[1] <= 1) && (outer == matrix[1] || matrix[0] <= 1)) return;
   throw error(error_code::invalid_argument, "tensor_view",
-              {"a matrix of ", to_string(matrix), " is viewed where its elements follow one another, but they are ",
-               inner, " apart and its rows ", outer, ": copy it first"});
+              {"a view needs contiguous elements, but those of the matrix ", to_string(matrix), " are ", inner,
+               " apart and its rows ", outer, ": copy it first"});
 }
 
 WEFT_DECL shape row_extents(const shape& all) {
@@ -149,8 +151,8 @@ WEFT_DECL void check_indices(const shape& extents, const std::int64_t* indices) 
     std::string given;
     for (std::size_t i = 0; i < extents.rank; ++i) append(given, {i ? ", " : "(", indices[i]});
     throw error(error_code::out_of_range, "element",
-                {"an index is at least 0 and less than its extent: ", given, ") of the extents ", to_string(extents),
-                 ", where axis ", axis, " has ", extents[axis], ": extents() says how many there are"});
+                {"an index must be at least 0 and less than its extent, but ", given, ") is outside of ",
+                 to_string(extents), ", whose axis ", axis, " has extent ", extents[axis]});
   }
 }
 

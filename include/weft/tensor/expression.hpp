@@ -108,7 +108,8 @@ struct expression_base {
       return is_true(static_cast<const expression<Op, T, Dims, Device, Operands...>&>(*this));
     } else {
       static_assert(correct<number_mistake<Dims, symbolic>>,
-                    "not a number: session.eval(x) computes a graph's value; sum(x), mean(x) make one number of many");
+                    "an expression is not a number: session.eval(x) computes a graph's value; sum(x), mean(x) reduce "
+                    "it to one number");
       return Num();
     }
   }
@@ -120,7 +121,7 @@ struct expression_base {
     using other = expression<Op2, T2, Dims2, Device2, Operands2...>;
     static_assert(
         correct<branches_are_two_expressions<expression<Op, T, Dims, Device, Operands...>, other>>,
-        "?: takes two nodes or tensors: c ? let(relu(x)) : let(tanh(x)), or eval; select(c, a, b) in a graph");
+        "?: needs two nodes or tensors: c ? let(relu(x)) : let(tanh(x)), or eval; in a graph use select(c, a, b)");
     return never<other>();
   }
 };
@@ -143,8 +144,8 @@ struct expression_base<Op, T, dims<>, Device, Operands...> {
 }  // namespace detail
 
 #define WEFT_EXPRESSION_IS_ASSIGNED                                                                                    \
-  "an expression's type is its operations: auto h = let(relu(x)) is a node, which is assigned others of its extents; " \
-  "over tensors auto h = eval(relu(x))"
+  "an expression cannot be assigned, since its type contains its operations: use a node, auto h = let(relu(x)), or a " \
+  "tensor, auto h = eval(relu(x))"
 
 template <class Op, class T, class Dims, class Device, class A>
 struct expression<Op, T, Dims, Device, A> : detail::expression_base<Op, T, Dims, Device, A> {

@@ -126,7 +126,7 @@ struct define_extent<computed_extent<'u', A, B>> : define_quotient<A, B, extent_
 template <char Op, class A, class B>
 struct computed_extent {
   static_assert(detail::defined_extent<computed_extent>.fits,
-                "a computed extent has at most 8 terms of 4 factors, and divides by nothing that is 0");
+                "a computed extent must have at most 8 terms of 4 factors, and must not divide by 0");
   static constexpr std::int64_t code = detail::defined_extent<computed_extent>.definition.code;
   static constexpr const char* name = detail::defined_extent<computed_extent>.definition.text;
 };

@@ -48,7 +48,7 @@ struct identity_is_not_a_matrix : mistake<Dims::rank != 2> {};
 
 template <Element T, class Dims>
 tensor<T, Dims> zeros() {
-  static_assert(correct<extents_are_not_given<Dims>>, "zeros: extents known at run time are given: (shape(7, 3))");
+  static_assert(correct<extents_are_not_given<Dims>>, "zeros: pass the extents known at run time: (shape(7, 3))");
   return tensor<T, Dims>();
 }
 template <Element T, class Dims>
@@ -58,7 +58,7 @@ tensor<T, Dims> zeros(const shape& extents) {
 
 template <Element T, class Dims>
 tensor<T, Dims> ones() {
-  static_assert(correct<extents_are_not_given<Dims>>, "ones: extents known at run time are given: (shape(7, 3))");
+  static_assert(correct<extents_are_not_given<Dims>>, "ones: pass the extents known at run time: (shape(7, 3))");
   return weft::fill<T, Dims>(1, Dims::spec);
 }
 template <Element T, class Dims>
@@ -68,13 +68,13 @@ tensor<T, Dims> ones(const shape& extents) {
 
 template <Element T, class Dims, class Num>
 tensor<T, Dims> fill(Num number) {
-  static_assert(correct<extents_are_not_given<Dims>>, "fill: extents known at run time are given: (0.5f, shape(7, 3))");
+  static_assert(correct<extents_are_not_given<Dims>>, "fill: pass the extents known at run time: (0.5f, shape(7, 3))");
   return weft::fill<T, Dims>(number, Dims::spec);
 }
 template <Element T, class Dims, class Num>
 tensor<T, Dims> fill(Num number, const shape& extents) {
   using mistake = fill_mistake<Dims, Num>;
-  static_assert(correct<mistake>, "fill<T, dims<...>>(number): extents are a dims, and what fills them is a number");
+  static_assert(correct<mistake>, "fill<T, dims<...>>(number): the extents must be a dims, and the value a number");
   tensor<T, Dims> made(extents, uninitialized{});
   if constexpr (correct<mistake>) made.fill(static_cast<T>(number));
   return made;
@@ -82,8 +82,8 @@ tensor<T, Dims> fill(Num number, const shape& extents) {
 
 template <Element T, class Dims>
 tensor<T, Dims> eye() {
-  static_assert(correct<extents_are_not_given<Dims>>, "eye: extents known at run time are given: (shape(3, 3))");
-  static_assert(correct<identity_is_not_a_matrix<Dims>>, "eye<T, dims<rows, columns>>(): two extents");
+  static_assert(correct<extents_are_not_given<Dims>>, "eye: pass the extents known at run time: (shape(3, 3))");
+  static_assert(correct<identity_is_not_a_matrix<Dims>>, "eye<T, dims<rows, columns>>(): needs two extents");
   if constexpr (correct<identity_is_not_a_matrix<Dims>>)
     return weft::eye<T, Dims>(Dims::spec);
   else
@@ -91,7 +91,7 @@ tensor<T, Dims> eye() {
 }
 template <Element T, class Dims>
 tensor<T, Dims> eye(const shape& extents) {
-  static_assert(correct<identity_is_not_a_matrix<Dims>>, "eye<T, dims<rows, columns>>(shape): two extents");
+  static_assert(correct<identity_is_not_a_matrix<Dims>>, "eye<T, dims<rows, columns>>(shape): needs two extents");
   tensor<T, Dims> made(extents);
   if constexpr (correct<identity_is_not_a_matrix<Dims>>)
     for (std::int64_t i = 0; i < made.extent(0) && i < made.extent(1); ++i) made(i, i) = static_cast<T>(1);

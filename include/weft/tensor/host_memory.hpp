@@ -54,11 +54,11 @@ void* allocate_from(std::size_t bytes) {
   try {
     p = A::allocate(bytes);
   } catch (const std::bad_alloc&) {
-    throw error(error_code::resource_exhausted, "", {"the allocator has no memory for ", bytes, " bytes"});
+    throw error(error_code::resource_exhausted, "", {"the allocator cannot allocate ", bytes, " bytes of memory"});
   }
   if (reinterpret_cast<std::uintptr_t>(p) % alignment == 0) return p;
   A::deallocate(p);
-  throw error(error_code::invalid_argument, "", {"an allocator's memory is not aligned to ", alignment, " bytes"});
+  throw error(error_code::invalid_argument, "", {"the allocator's memory must be aligned to ", alignment, " bytes"});
 }
 template <class A>
 void deallocate_to(void* p) {
@@ -113,7 +113,7 @@ __attribute__((noinline)) WEFT_DECL void* host_allocator::allocate(std::size_t b
   try {
     return detail::find_memory(bytes);
   } catch (const std::bad_alloc&) {
-    throw error(error_code::resource_exhausted, "", {"no memory for ", bytes, " bytes"});
+    throw error(error_code::resource_exhausted, "", {"cannot allocate ", bytes, " bytes of memory"});
   }
 }
 __attribute__((noinline)) WEFT_DECL void host_allocator::deallocate(void* p) noexcept {

@@ -47,10 +47,12 @@ template <Element T, class Dims = dims<>, class Device = cpu>
 class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims> {
   using base = detail::tensor_number<detail::tensor_elements<T>, T, Dims>;
   using base::bytes_, base::raw, base::shape_;
-  static_assert(correct<extents_are_not_valid<Dims>>,
-                "tensor<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
-                "time");
-  static_assert(correct<tensor_is_not_on_the_host<Device>>, "tensor: a session places a graph's values on devices");
+  static_assert(
+      correct<extents_are_not_valid<Dims>>,
+      "tensor<T, dims<...>>: needs at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
+      "time");
+  static_assert(correct<tensor_is_not_on_the_host<Device>>,
+                "tensor: a tensor is in host memory; a session places a graph's values on devices");
 
  public:
   using weft_expression = void;
@@ -86,7 +88,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     requires(Dims::rank > 0)
       : tensor(Dims::spec, values) {
     static_assert(correct<values_need_extents<Dims>>,
-                  "tensor: extents known at run time are given before the values: tensor<...> t{shape(...), {values}}");
+                  "tensor: pass extents known at run time before the values: tensor<...> t{shape(...), {values}}");
   }
   tensor(const shape& extents, std::initializer_list<T> values) : tensor(extents, uninitialized{}) {
     copy_values(values);
@@ -103,7 +105,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     requires(Dims::rank > 0 && X::dims_type::rank > 0)
   tensor(std::initializer_list<X> one) : base(shape()) {
     static_assert(correct<detail::tensor_mistake<X, T, Dims>>,
-                  "tensor: the expression has other extents or elements, or needs a session: session.eval(x)");
+                  "tensor: the expression must have the tensor's extents and elements; a graph's value needs a "
+                  "session: session.eval(x)");
     if (one.size() != 1) detail::refuse_operands(one.size());
     if constexpr (__is_base_of(tensor, X))
       base::operator=(*one.begin());
@@ -116,21 +119,20 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   template <std::size_t... Rows>
     requires(Dims::rank == 2 && sizeof...(Rows) > 0)
   tensor(const T (&... rows)[Rows]) : tensor(detail::extents_in_braces<Rows...>(), uninitialized{}) {
-    static_assert(correct<rows_do_not_fit<Dims, Rows...>>, "tensor: the rows in braces are not those of its extents");
+    static_assert(correct<rows_do_not_fit<Dims, Rows...>>, "tensor: the rows in braces must match its extents");
     if constexpr (correct<rows_do_not_fit<Dims, Rows...>>) copy_rows(&rows[0]...);
   }
   template <std::size_t Columns, std::size_t... Rows>
     requires(Dims::rank == 3 && sizeof...(Rows) > 0)
   tensor(const T (&... parts)[Rows][Columns]) : tensor(detail::extents_in_braces<Rows...>(Columns), uninitialized{}) {
-    static_assert(correct<rows_do_not_fit<Dims, Rows...>>,
-                  "tensor: the matrices in braces are not those of its extents");
+    static_assert(correct<rows_do_not_fit<Dims, Rows...>>, "tensor: the matrices in braces must match its extents");
     if constexpr (correct<rows_do_not_fit<Dims, Rows...>>) copy_rows(&parts[0][0]...);
   }
   template <std::size_t Columns, std::size_t Depth, std::size_t... Rows>
     requires(Dims::rank == 4 && sizeof...(Rows) > 0)
   tensor(const T (&... parts)[Rows][Columns][Depth])
       : tensor(detail::extents_in_braces<Rows...>(Columns, Depth), uninitialized{}) {
-    static_assert(correct<rows_do_not_fit<Dims, Rows...>>, "tensor: the parts in braces are not those of its extents");
+    static_assert(correct<rows_do_not_fit<Dims, Rows...>>, "tensor: the parts in braces must match its extents");
     if constexpr (correct<rows_do_not_fit<Dims, Rows...>>) copy_rows(&parts[0][0][0]...);
   }
 
@@ -144,8 +146,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   explicit tensor(X&& values) : tensor(extents_of_range(values), uninitialized{}) {
     using mistake = detail::values_mistake<std::remove_cvref_t<X>, T, Dims>;
     static_assert(correct<mistake>,
-                  "tensor: made of values in braces, shape(...) for zeros, a range of as many values, nested ones, or "
-                  "tensor_view<T, dims<...>>(p)");
+                  "tensor: needs values in braces, shape(...) for zeros, a range with a value for each element, nested "
+                  "ranges, or tensor_view<T, dims<...>>(p)");
     if constexpr (correct<mistake>) {
       std::int64_t indices[Dims::rank]{};
       if constexpr (detail::nested_range<std::remove_cvref_t<X>>::depth == Dims::rank)
@@ -162,7 +164,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   tensor(const shape& extents, X&& values) : tensor(extents, uninitialized{}) {
     static_assert(
         correct<std::conditional_t<detail::nested_range<X>::depth == 1, mistake<false>, nesting_differs<Dims>>>,
-        "tensor: values that follow the extents are one range, in row-major order");
+        "tensor: the values after the extents must be one range, in row-major order");
     if constexpr (detail::nested_range<X>::depth == 1) copy_values(values);
   }
 
@@ -171,14 +173,16 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     requires(!__is_base_of(tensor, Expr))
   tensor(const Expr& e) : base(shape()) {
     static_assert(correct<detail::tensor_mistake<Expr, T, Dims>>,
-                  "tensor: the expression has other extents or elements, or needs a session: session.eval(x)");
+                  "tensor: the expression must have the tensor's extents and elements; a graph's value needs a "
+                  "session: session.eval(x)");
     assign(e);
   }
   template <Expression Expr>
     requires(!__is_base_of(tensor, Expr))
   tensor& operator=(const Expr& e) {
     static_assert(correct<detail::tensor_mistake<Expr, T, Dims>>,
-                  "tensor: the expression has other extents or elements, or needs a session: session.eval(x)");
+                  "tensor: the expression must have the tensor's extents and elements; a graph's value needs a "
+                  "session: session.eval(x)");
     assign(e);
     return *this;
   }
@@ -195,7 +199,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     detail::check_fits("tensor", Dims::spec, Dims::names, extents);
     if (elements.elements() != shape_.elements())
       throw error(error_code::invalid_argument, "tensor",
-                  {"extents ", to_string(extents), " do not hold the elements of ", to_string(elements.extents())});
+                  {"extents ", to_string(extents), " and ", to_string(elements.extents()),
+                   " differ in their number of elements"});
   }
 
   /// Creates a tensor with the first elements of another and different extents. Shares, and thus keeps, the whole
@@ -205,14 +210,14 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     detail::check_fits("tensor", Dims::spec, Dims::names, extents);
     if (elements.elements() < shape_.elements())
       throw error(error_code::invalid_argument, "tensor",
-                  {"extents ", to_string(extents), " hold more elements than ", to_string(elements.extents())});
+                  {"extents ", to_string(extents), " have more elements than ", to_string(elements.extents())});
   }
 
   /// Copies the elements of a view. Throws invalid_argument if its extents do not match `Dims`.
   template <class U, class D>
     requires std::is_same_v<std::remove_const_t<U>, T>
   tensor(const tensor_view<U, D>& elements) : tensor(elements.extents(), uninitialized{}) {
-    static_assert(correct<assigned_extents_differ<D, Dims>>, "tensor: the view has other extents");
+    static_assert(correct<assigned_extents_differ<D, Dims>>, "tensor: the view must have the tensor's extents");
     if (elements.data()) __builtin_memcpy(static_cast<void*>(raw()), elements.data(), elements.elements() * sizeof(T));
   }
 
@@ -222,7 +227,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   template <class Char>
     requires(std::is_same_v<Char, char>)
   tensor(std::initializer_list<const Char*>) : base(shape()) {
-    static_assert(correct<tensor_is_not_made_of<const Char*>>, "tensor: elements are numbers, not text: {1, 2, 3}");
+    static_assert(correct<tensor_is_not_made_of<const Char*>>, "tensor: elements must be numbers, not text: {1, 2, 3}");
   }
   tensor(detail::values_in_braces, detail::values_in_braces, detail::values_in_braces = {},
          detail::values_in_braces = {})
@@ -230,7 +235,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
       : base(shape()) {
     static_assert(
         correct<nesting_differs<Dims>>,
-        "tensor: values in braces are one list, row after row, or nested as the extents are: {{1, 2}, {3, 4}}");
+        "tensor: values in braces must be one list in row-major order, or nested like the extents: {{1, 2}, {3, 4}}");
   }
   template <class X>
     requires(!Expression<X> && !std::is_convertible_v<const X&, tensor>)
@@ -253,14 +258,14 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   template <class Index>
     requires detail::is_index<Index>
   decltype(auto) operator[](Index i) & {
-    static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar's element is x()");
+    static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar has no rows; x() is its element");
     const std::size_t at = detail::row_offset<Dims>(shape_, i);  // throws before the storage is copied
     return detail::row_at<Dims>(this->data() + at, shape_);
   }
   template <class Index>
     requires detail::is_index<Index>
   decltype(auto) operator[](Index i) const& {
-    static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar's element is x()");
+    static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar has no rows; x() is its element");
     return detail::row_at<Dims>(this->data() + detail::row_offset<Dims>(shape_, i), shape_);
   }
   template <class Index>
@@ -276,16 +281,16 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   /// undefined.
   template <class... Index>
   T operator()(Index... index) const {
-    static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor: an element has one integer for each axis");
-    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index is not less than its extent");
+    static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor: x(i, j, ...) needs one integer index per axis");
+    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index must be less than its extent");
     return this->data()[detail::offset(shape_, index...)];
   }
   /// For immediate writing: as with `data()`, a reference that is kept while the tensor is copied or used in an
   /// expression writes to the shared storage.
   template <class... Index>
   T& operator()(Index... index) {
-    static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor: an element has one integer for each axis");
-    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index is not less than its extent");
+    static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor: x(i, j, ...) needs one integer index per axis");
+    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index must be less than its extent");
     const std::size_t at = detail::offset(shape_, index...);  // throws before the storage is copied
     return this->data()[at];
   }
@@ -383,7 +388,7 @@ template <Element T, class Device>
 class tensor<T, detail::untyped, Device> {
  public:
   template <class = void>
-  tensor(...) = delete;  // a tensor says its type and its extents: tensor<float, dims<2, 3>>
+  tensor(...) = delete;  // a tensor needs its type and extents: tensor<float, dims<2, 3>>
 };
 template <class = void>
 tensor(...) -> tensor<float, detail::untyped>;

@@ -29,9 +29,10 @@ struct view_is_moved : mistake<true> {};
 /// elements; assignment to a read-only view changes the viewed elements.
 template <class T, class Dims>
 class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remove_const_t<T>, Dims> {
-  static_assert(correct<extents_are_not_valid<Dims>>,
-                "tensor_view<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
-                "time");
+  static_assert(
+      correct<extents_are_not_valid<Dims>>,
+      "tensor_view<T, dims<...>>: needs at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
+      "time");
   using base = detail::tensor_number<detail::view_base<T>, std::remove_const_t<T>, Dims>;
   using base::data_, base::shape_;
 
@@ -58,7 +59,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   tensor_view(tensor<value_type, Dims, cpu>& t) : base(t.data(), t.extents()) {}
   tensor_view(const tensor<value_type, Dims, cpu>&&) : base(nullptr, Dims::spec) {
     static_assert(correct<view_of_a_temporary<std::enable_if_t<Dims::rank <= max_rank, tensor<value_type, Dims, cpu>>>>,
-                  "tensor_view: the tensor ends before the view: give it a name");
+                  "tensor_view: the tensor is destroyed before the view is used: give it a name");
   }
 
   /// Converts a view to a read-only view or to other extents. Throws invalid_argument if these do not match `Dims`.
@@ -76,10 +77,9 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     requires(!std::is_pointer_v<std::remove_cvref_t<X>> && !std::is_same_v<std::remove_cvref_t<X>, tensor_view>)
   explicit tensor_view(X&& x) : base(nullptr, Dims::spec) {
     using mistake = detail::view_mistake<X, T, Dims>;
-    static_assert(
-        correct<mistake>,
-        "tensor_view: made of a pointer and shape(...), or of a named tensor, vector, span or row-major matrix "
-        "of such elements");
+    static_assert(correct<mistake>,
+                  "tensor_view: needs a pointer and shape(...), or a named tensor, vector, span or row-major matrix "
+                  "of such elements");
     if constexpr (correct<mistake>) {
       shape_ = detail::viewed_extents<Dims>(x);
       detail::check_fits("tensor_view", Dims::spec, Dims::names, shape_);
@@ -91,7 +91,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   tensor_view(X&& x, const shape& extents) : tensor_view(static_cast<T*>(nullptr), extents) {
     using mistake = detail::view_mistake<X, T, Dims, true>;
     static_assert(correct<mistake>,
-                  "tensor_view: made of a pointer and shape(...), or of a named vector or span of such elements");
+                  "tensor_view: needs a pointer and shape(...), or a named vector or span of such elements");
     if constexpr (correct<mistake>) {
       if (std::size(x) != extents.elements()) detail::refuse_count("tensor_view", std::size(x), extents);
       data_ = std::data(x);
@@ -102,10 +102,9 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   tensor_view& operator=(const tensor_view&) & = default;
   tensor_view& operator=(tensor_view&& from) &
       requires(!std::is_const_v<T>) {
-        static_assert(
-            correct<view_is_moved<tensor_view>>,
-            "tensor_view: assigned a view that is moved, as by std::sort, which would lose rows: a view owns no "
-            "elements; sort indices, and gather the rows by them");
+        static_assert(correct<view_is_moved<tensor_view>>,
+                      "tensor_view: cannot be assigned from a moved view, as std::sort does, since a view owns no "
+                      "elements: sort indices, then gather the rows");
         return *this = from;
       }
 
@@ -126,8 +125,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   const tensor_view& operator=(const Expr& e) const& {
     using mistake = std::conditional_t<std::is_const_v<T>, elements_are_read_only<tensor_view>,
                                        detail::tensor_mistake<Expr, value_type, Dims>>;
-    static_assert(correct<mistake>,
-                  "tensor_view: assigned what has its extents and elements, where these are not const");
+    static_assert(correct<mistake>, "tensor_view: assign a value of its extents and elements, which must not be const");
     if constexpr (correct<mistake>) {
       if constexpr (Expr::operations == 0 && std::is_same_v<typename Expr::device_type, cpu>)
         this->assign_elements(e.data(), e.extents());
@@ -154,7 +152,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   template <class Index>
     requires detail::is_index<Index>
   decltype(auto) operator[](Index i) const {
-    static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar's element is x()");
+    static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar has no rows; x() is its element");
     return detail::row_at<Dims>(data_ + detail::row_offset<Dims>(shape_, i), shape_);
   }
 
@@ -162,8 +160,9 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   /// undefined.
   template <class... Index>
   T& operator()(Index... index) const {
-    static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor_view: an element has one integer for each axis");
-    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor_view: an index is not less than its extent");
+    static_assert(correct<indices_do_not_fit<Dims, Index...>>,
+                  "tensor_view: x(i, j, ...) needs one integer index per axis");
+    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor_view: an index must be less than its extent");
     return data_[detail::offset(shape_, index...)];
   }
 };

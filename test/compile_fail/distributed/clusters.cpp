@@ -52,7 +52,7 @@ replicated_session s(g, here, parameter_server<synchronous>{}, {.threads = 2}); 
 
 // case replicated_prepare: A node without fetch().
 // error: arguments_are_not_fetch_and_feed
-// error: prepare: it takes two lists: prepare\(fetch\(loss, train\), feed\(images
+// error: prepare: takes two lists: prepare\(fetch\(loss, train\), feed\(images
 cluster_spec cluster{{"ps", "127.0.0.1:2222"}, {"worker", "127.0.0.1:2223"}};
 server here(cluster, "worker", 0);
 graph g;
@@ -116,7 +116,7 @@ server here(cluster, "ps", 0);  // right
 
 // case session_of_server: A session on a server, as in TensorFlow.
 // error: session_is_not_made_of
-// error: session: it is made of a graph and options: session s\{g, \{\.threads = 4\}\}
+// error: session: needs a graph and options: session s\{g, \{\.threads = 4\}\}
 cluster_spec cluster{{"ps", "127.0.0.1:2222"}, {"worker", "127.0.0.1:2223"}};
 server here(cluster, "worker", 0);
 graph g;

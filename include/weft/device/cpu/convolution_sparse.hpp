@@ -239,7 +239,9 @@ class sparse_convolution_kernel final : public kernel {
 
   std::size_t workspace_bytes() const override { return workspace_; }
   std::size_t memory_bytes() const override { return dense_->memory_bytes() + at_.memory_bytes(); }
-  std::string describe() const override { return str_cat({dense_->describe(), ", or without the zeros that arrive"}); }
+  std::string describe() const override {
+    return str_cat({dense_->describe(), ", or skipping zeros of the incoming gradient"});
+  }
 
  private:
   static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }

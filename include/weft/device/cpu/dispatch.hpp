@@ -57,7 +57,7 @@ inline isa requested_isa(isa available) {
   if (request == nullptr) return available;
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512})
     if (__builtin_strcmp(request, name(set)) == 0) return set < available ? set : available;
-  throw error(error_code::invalid_argument, "WEFT_ISA", {"is ", request, ": say baseline, avx2 or avx512"});
+  throw error(error_code::invalid_argument, "WEFT_ISA", {"must be baseline, avx2 or avx512; it is ", request});
 }
 
 }  // namespace detail

@@ -60,7 +60,8 @@ struct lapack {
 
  private:
   static int extent(std::size_t n) {
-    if (n > 0x7fffffff) throw error(error_code::unimplemented, "LAPACK", {"counts to 2^31 - 1, and a matrix has ", n});
+    if (n > 0x7fffffff)
+      throw error(error_code::unimplemented, "LAPACK", {"the number of rows must be at most 2^31 - 1; it is ", n});
     return static_cast<int>(n);
   }
   template <class T>

@@ -92,7 +92,8 @@ struct dnnl {
                           dim(s.k - k < depth ? s.k - k : depth), alpha, a + k * (s.transpose_a ? lda : 1), dim(lda),
                           b + k * (s.transpose_b ? 1 : ldb), dim(ldb), k == 0 ? beta : 1.0f, c, dim(ldc));
     if (status != dnnl_success)
-      throw error(error_code::internal, "matmul", {"oneDNN refused a product with status ", static_cast<int>(status)});
+      throw error(error_code::internal, "matmul",
+                  {"oneDNN rejected a matrix product with status ", static_cast<int>(status)});
   }
 };
 

@@ -263,7 +263,7 @@ inline thread_pool::thread_pool(int threads, const sequence<int>& cores) : owner
     if (pthread_create(&worker, nullptr, &thread_pool::enter, this) != 0) {
       stop();
       throw error(error_code::resource_exhausted, "thread_pool",
-                  {"the system refused thread ", i, " of ", threads, "; ask for fewer"});
+                  {"the system cannot start thread ", i, " of ", threads, "; use fewer threads"});
     }
     workers_.push_back(worker);
     if (!cores.empty()) bind(worker, cores[i % cores.size()]);

@@ -115,7 +115,7 @@ void emulate(const launch_size& size, void** arguments) {
 /// Returns the code of a body, for the devices for which this file is compiled.
 template <class Body>
 function function_of(const char* name) {
-  static_assert(sizeof(Body) <= 4096, "the arguments of a kernel take at most 4096 bytes");
+  static_assert(sizeof(Body) <= 4096, "the arguments of a kernel must fit in 4096 bytes");
   function f;
   f.name = name;
   f.argument_bytes = sizeof(Body);

@@ -64,7 +64,7 @@ constexpr bool transforms(cudnnConvolutionBwdFilterAlgo_t a) {
 template <class Descriptor, cudnnStatus_t (*Create)(Descriptor*), cudnnStatus_t (*Destroy)(Descriptor)>
 class cudnn_descriptor {
  public:
-  cudnn_descriptor() { check_cudnn(Create(&it_), "cudnn", "make a descriptor"); }
+  cudnn_descriptor() { check_cudnn(Create(&it_), "cudnn", "create a descriptor"); }
   cudnn_descriptor(const cudnn_descriptor&) = delete;
   cudnn_descriptor& operator=(const cudnn_descriptor&) = delete;
   ~cudnn_descriptor() { Destroy(it_); }
@@ -169,7 +169,7 @@ class cudnn_convolution_kernel final : public kernel {
     }
     if (!around_.instead)
       throw error(error_code::unimplemented, name(),
-                  "cuDNN refuses it, and no file of this program is compiled for GPUs");
+                  "cuDNN does not support it, and no file of this program is compiled for GPUs");
     around_.instead->run(f);
     if (around_.then) around_.then->run(f);
   }
@@ -200,9 +200,9 @@ class cudnn_convolution_kernel final : public kernel {
   static std::unique_ptr<cudnn_convolution_kernel> chosen(cuda_libraries& on, convolution_kind kind,
                                                           const convolution_shape& s, dtype type, image_layout layout,
                                                           std::size_t room, std::string& why) {
-    why = "cuDNN is not asked for doubles";  // PyTorch avoids cuDNN's doubles with channels last as well
+    why = "cuDNN is not used for double";  // PyTorch avoids cuDNN's doubles with channels last as well
     if (type == dtype::float64) return nullptr;
-    why = "it has more elements than cuDNN counts, or none";
+    why = "it is empty, or has more elements than cuDNN can index";
     const std::int64_t extents[] = {s.batch,         s.height,       s.width,      s.channels, s.filters,
                                     s.window_height, s.window_width, s.out_height, s.out_width};
     for (const std::int64_t e : extents)
@@ -287,7 +287,7 @@ class cudnn_convolution_kernel final : public kernel {
   static std::size_t rounded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
   void set_math(cudnnMathType_t how) {
-    detail::check_cudnn(cudnnSetConvolutionMathType(convolution_, how), name(), "take the kind of arithmetic");
+    detail::check_cudnn(cudnnSetConvolutionMathType(convolution_, how), name(), "set the math type");
   }
 
   // ---- the algorithms ----

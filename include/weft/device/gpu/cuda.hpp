@@ -65,7 +65,7 @@ class cuda_device : public device {
   std::size_t free_bytes() override {
     use();
     std::size_t free = 0, all = 0;
-    check(cudaMemGetInfo(&free, &all), "cuda", "ask for its free memory");
+    check(cudaMemGetInfo(&free, &all), "cuda", "query its free memory");
     free += memory_.kept_bytes();
     return free > for_libraries ? free - for_libraries : 0;
   }
@@ -156,13 +156,13 @@ class cuda_platform final : public platform {
     int driver = 0;
     const bool asked = cudaDriverGetVersion(&driver) == cudaSuccess;
     cudaGetLastError();
-    if (asked && driver == 0) return "there is no NVIDIA driver on this machine";
+    if (asked && driver == 0) return "this machine has no NVIDIA driver";
     if (failure_ == cudaErrorInsufficientDriver)
-      return "the NVIDIA driver is for CUDA " + version(driver) + ", this program for CUDA " + version(CUDART_VERSION) +
-             ": install a newer driver";
+      return "the NVIDIA driver supports CUDA " + version(driver) + ", but this program needs CUDA " +
+             version(CUDART_VERSION) + ": install a newer driver";
     if (failure_ == cudaErrorNoDevice || failure_ == cudaSuccess)
       return "the NVIDIA driver sees no GPU (CUDA_VISIBLE_DEVICES may hide it)";
-    return std::string("CUDA does not start: ") + cudaGetErrorString(failure_);
+    return std::string("CUDA cannot be initialized: ") + cudaGetErrorString(failure_);
   }
 
   device& at(int ordinal) override {

@@ -38,10 +38,11 @@ constexpr bool device_is_lost(cudaError_t e) {
 inline error cuda_error(cudaError_t e, const std::string& operation, const std::string& doing) {
   const std::string reason = std::string(cudaGetErrorString(e)) + " (" + cudaGetErrorName(e) + ")";
   if (device_is_lost(e))
-    return error(error_code::internal, operation,
-                 "failed on the GPU: " + reason +
-                     ". The device is lost to this process: end it, and go on from a checkpoint in a new one. With "
-                     "CUDA_LAUNCH_BLOCKING=1 in the environment the error names the operation that caused it");
+    return error(
+        error_code::internal, operation,
+        "failed on the GPU: " + reason +
+            "; this process can no longer use the device: end it, and continue from a checkpoint in a new one; with "
+            "CUDA_LAUNCH_BLOCKING=1 in the environment the error names the operation that caused it");
   switch (e) {
     case cudaErrorMemoryAllocation:
       return error(error_code::resource_exhausted, operation, "cannot " + doing + ": the GPU's memory is full");

@@ -43,7 +43,7 @@ class cuda_memory {
       pool_ = nullptr;
       return;
     }
-    check(e, "cuda", "make a pool of memory");
+    check(e, "cuda", "create a memory pool");
   }
   cuda_memory(const cuda_memory&) = delete;
   cuda_memory& operator=(const cuda_memory&) = delete;
@@ -73,7 +73,7 @@ class cuda_memory {
       cudaGetLastError();
       return nullptr;
     }
-    check(e, "cuda", "allocate memory of the GPU");
+    check(e, "cuda", "allocate GPU memory");
     return static_cast<std::byte*>(data);
   }
 
@@ -91,8 +91,8 @@ class cuda_memory {
   /// Clears memory and waits. Uses the stream that frees memory, so a step that fails midway cannot block it.
   void clear(std::byte* to, std::size_t bytes) {
     stream_.use();
-    check(cudaMemsetAsync(to, 0, bytes, stream_), "clear", "clear memory of the GPU");
-    check(cudaStreamSynchronize(stream_), "clear", "clear memory of the GPU");
+    check(cudaMemsetAsync(to, 0, bytes, stream_), "clear", "clear GPU memory");
+    check(cudaStreamSynchronize(stream_), "clear", "clear GPU memory");
   }
 
   /// Lets another device that supports peer access read and write the pool's memory, present and future.
@@ -102,7 +102,7 @@ class cuda_memory {
     access.location.type = cudaMemLocationTypeDevice;
     access.location.id = peer;
     access.flags = cudaMemAccessFlagsProtReadWrite;
-    check(cudaMemPoolSetAccess(pool_, &access, 1), "cuda", "open its pool of memory to another GPU");
+    check(cudaMemPoolSetAccess(pool_, &access, 1), "cuda", "share its memory pool with another GPU");
   }
 
   void open_share(std::size_t bytes) {
@@ -131,14 +131,14 @@ class cuda_memory {
   static bool has_pools(int ordinal) {
     int has = 0;
     check(cudaDeviceGetAttribute(&has, cudaDevAttrMemoryPoolsSupported, ordinal), "cuda",
-          "ask whether it has pools of memory");
+          "query its support of memory pools");
     return has != 0;
   }
   static bool is_reached_by_all(int ordinal) {
     int count = 0, can = 1;
     check(cudaGetDeviceCount(&count), "cuda", "count the GPUs");
     for (int other = 0; can && other < count; ++other)
-      if (other != ordinal) check(cudaDeviceCanAccessPeer(&can, other, ordinal), "cuda", "ask which GPUs can reach it");
+      if (other != ordinal) check(cudaDeviceCanAccessPeer(&can, other, ordinal), "cuda", "query its peers");
     return can != 0;
   }
 
@@ -153,7 +153,7 @@ class cuda_memory {
 
   std::size_t attribute(cudaMemPoolAttr which) const {
     std::uint64_t value = 0;
-    check(cudaMemPoolGetAttribute(pool_, which, &value), "cuda", "ask its pool of memory");
+    check(cudaMemPoolGetAttribute(pool_, which, &value), "cuda", "query its memory pool");
     return static_cast<std::size_t>(value);
   }
 

@@ -21,7 +21,7 @@ class cuda_stream {
  public:
   explicit cuda_stream(int ordinal) : ordinal_(ordinal) {
     use();
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cuda", "make a stream");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cuda", "create a stream");
   }
   cuda_stream(const cuda_stream&) = delete;
   cuda_stream& operator=(const cuda_stream&) = delete;
@@ -43,7 +43,7 @@ class cuda_stream {
 /// An event on the device that is current at its creation.
 class cuda_event {
  public:
-  cuda_event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cuda", "make an event"); }
+  cuda_event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cuda", "create an event"); }
   cuda_event(const cuda_event&) = delete;
   cuda_event& operator=(const cuda_event&) = delete;
   ~cuda_event() {
@@ -154,14 +154,14 @@ class cuda_queue : public queue {
   void launch(const function& f, const launch_size& size, void** arguments) override {
     if (!f.device)
       throw error(error_code::unimplemented, f.name,
-                  "is not compiled for GPUs: the file that uses it is to be compiled by a CUDA compiler");
+                  "is not compiled for GPUs: compile the file that uses it with a CUDA compiler");
     if (size.blocks == 0 || size.blocks_y == 0 || size.threads == 0) return;
     stream_.use();
     constexpr unsigned default_shared = 48u << 10;
     if (size.shared_bytes > default_shared)
       check(cudaFuncSetAttribute(f.device, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(size.shared_bytes)),
-            f.name, "have that much shared memory");
+            f.name, "use that much shared memory");
     const cudaError_t e = cudaLaunchKernel(f.device, dim3(size.blocks, size.blocks_y), dim3(size.threads), arguments,
                                            size.shared_bytes, stream_);
     if (e != cudaSuccess) {
@@ -180,7 +180,7 @@ class cuda_queue : public queue {
   void clear(void* to, std::size_t bytes) override {
     if (bytes == 0) return;
     stream_.use();
-    check(cudaMemsetAsync(to, 0, bytes, stream_), "clear", "clear memory of the GPU");
+    check(cudaMemsetAsync(to, 0, bytes, stream_), "clear", "clear GPU memory");
   }
 
   // One event for each queue suffices: if an event is recorded again before another thread waits for it, that thread's
@@ -199,7 +199,7 @@ class cuda_queue : public queue {
 
   void synchronize() override {
     stream_.use();
-    check(cudaStreamSynchronize(stream_), "cuda", "finish the work of a stream");
+    check(cudaStreamSynchronize(stream_), "cuda", "synchronize with a stream");
   }
 
   // Relaxed mode: libraries load kernels and allocate memory in their first call, which may occur during a capture.
@@ -208,7 +208,7 @@ class cuda_queue : public queue {
     take_part(this);
     const cudaError_t e = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed);
     if (e != cudaSuccess) recorder_ = nullptr;
-    check(e, "cuda", "begin to record a step");
+    check(e, "cuda", "start recording a step");
   }
   owned<recording> end_recording() override {
     stream_.use();
@@ -217,9 +217,9 @@ class cuda_queue : public queue {
     cudaGraphExec_t work = nullptr;
     const cudaError_t e = cudaGraphInstantiate(&work, graph, 0);
     if (e != cudaSuccess) cudaGraphDestroy(graph);
-    check(e, "cuda", "make a graph of the recorded step");
+    check(e, "cuda", "instantiate the recorded step");
     owned<recording> result(new cuda_recording(graph, work));
-    check(cudaGraphUpload(work, stream_), "cuda", "bring the recorded step to the GPU");
+    check(cudaGraphUpload(work, stream_), "cuda", "upload the recorded step");
     return result;
   }
   void launch(recording& r) override {

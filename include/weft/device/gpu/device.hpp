@@ -122,7 +122,7 @@ class queue {
     if (bytes == 0) return nullptr;
     for (const device_memory& b : workspace_)
       if (b.bytes() >= bytes) return b.data();
-    if (!workspaces_) throw error(error_code::internal, "workspace", "the queue has no memory for libraries' calls");
+    if (!workspaces_) throw error(error_code::internal, "workspace", "the queue has no workspace for library calls");
     const std::size_t twice = workspace_.empty() ? 0 : 2 * workspace_.back().bytes();
     const bool room = twice > bytes && twice <= workspaces_->free_bytes() / 2;
     try {
@@ -177,7 +177,7 @@ class device : public allocator {
   void deallocate(std::byte*) noexcept override = 0;
   std::byte* allocate(std::size_t bytes, const std::string& owner) override {
     if (std::byte* const at = allocate(bytes)) return at;
-    throw error(error_code::resource_exhausted, owner, {"no room for ", bytes, " bytes on GPU ", ordinal()});
+    throw error(error_code::resource_exhausted, owner, {"cannot allocate ", bytes, " bytes on GPU ", ordinal()});
   }
   /// Open and close the share of a session whose memory grows: the session may hold `bytes` bytes, and the device keeps
   /// freed memory within that limit. When the share closes, unused memory returns to the other users of the card.

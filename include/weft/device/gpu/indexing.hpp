@@ -124,7 +124,7 @@ inline void check_size(const char* operation, const shape& space) {
   if (space.elements() > 0x7fffffffu)
     throw error(error_code::unimplemented, operation,
                 "a kernel for GPUs takes at most 2147483647 elements, not " + std::to_string(space.elements()) +
-                    ": cut the tensor, or place the operation on a CPU");
+                    ": split the tensor, or place the operation on a CPU");
 }
 
 }  // namespace weft::gpu

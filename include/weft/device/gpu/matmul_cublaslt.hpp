@@ -176,10 +176,9 @@ class cublaslt final : public library_part {
   std::size_t ask(const cublaslt_problem& p, cublaslt_description& d, int most,
                   cublasLtMatmulHeuristicResult_t* advice) {
     cublasLtMatmulPreferenceOpaque_t wish;
-    detail::check_cublas(cublasLtMatmulPreferenceInit(&wish), "take preferences");
+    detail::check_cublas(cublasLtMatmulPreferenceInit(&wish), "set preferences");
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t which, auto value) {
-      detail::check_cublas(cublasLtMatmulPreferenceSetAttribute(&wish, which, &value, sizeof value),
-                           "take preferences");
+      detail::check_cublas(cublasLtMatmulPreferenceSetAttribute(&wish, which, &value, sizeof value), "set preferences");
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(p.workspace));
     for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,

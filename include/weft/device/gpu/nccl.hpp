@@ -30,12 +30,12 @@ inline void check_nccl(ncclResult_t r, const char* doing, ncclComm_t c = nullptr
   const auto code = r == ncclRemoteError || r == ncclSystemError ? error_code::unavailable : error_code::internal;
   throw error(code, "nccl",
               std::string("cannot ") + doing + ": " + ncclGetErrorString(r) + (more && *more ? ": " : "") +
-                  (more ? more : "") + "; NCCL_DEBUG=WARN in the environment says more");
+                  (more ? more : "") + "; for details set NCCL_DEBUG=WARN in the environment");
 }
 
 template <class T>
 constexpr ncclDataType_t nccl_type() {
-  static_assert(is_floating(dtype_of<T>), "sums over GPUs exist of floating-point elements");
+  static_assert(is_floating(dtype_of<T>), "sums over GPUs need floating-point elements");
   return std::is_same_v<T, double>     ? ncclFloat64
          : std::is_same_v<T, half>     ? ncclFloat16
          : std::is_same_v<T, bfloat16> ? ncclBfloat16
@@ -94,7 +94,7 @@ class nccl_communicator {
   template <class T, class Meanwhile>
   void reduce(queue& q, T* data, std::size_t n, nccl_reduction how, Meanwhile&& meanwhile) {
     if (!group_)
-      throw error(error_code::failed_precondition, "nccl", "the group broke with an earlier error; make a new one");
+      throw error(error_code::failed_precondition, "nccl", "the group failed with an earlier error; create a new one");
     check(cudaSetDevice(ordinal_), "nccl", "use the device");
     const auto r = ncclAllReduce(data, data, n, detail::nccl_type<T>(), how == nccl_reduction::sum ? ncclSum : ncclAvg,
                                  group_, static_cast<cuda_queue&>(q).stream());
@@ -109,7 +109,7 @@ class nccl_communicator {
     for (;;) {
       const cudaError_t e = cudaStreamQuery(stream);
       if (e == cudaSuccess) return;
-      if (e != cudaErrorNotReady) check(e, "nccl", "finish the work of a stream");
+      if (e != cudaErrorNotReady) check(e, "nccl", "synchronize with a stream");
       look(meanwhile);
     }
   }
@@ -125,7 +125,7 @@ class nccl_communicator {
   ncclResult_t look(Meanwhile&& meanwhile) {
     ncclResult_t state = ncclSuccess;
     try {
-      detail::check_nccl(ncclCommGetAsyncError(group_, &state), "ask for the state of the group", group_);
+      detail::check_nccl(ncclCommGetAsyncError(group_, &state), "query the state of the group", group_);
       detail::check_nccl(state, "reduce", group_);
       meanwhile();
     } catch (...) {
@@ -143,10 +143,9 @@ class nccl_communicator {
     explicit part(std::size_t ranks) : counts_(ranks > 1) {
       if (!counts_ || ++parts() == 1) return;
       --parts();
-      throw error(
-          error_code::failed_precondition, "nccl",
-          "this process is a rank already, and two in one could wait for each other for ever: start one process "
-          "for each rank, or sum over the GPUs of one process by nccl_devices");
+      throw error(error_code::failed_precondition, "nccl",
+                  "this process is already a rank, and two ranks in one process can deadlock: start one process for "
+                  "each rank, or use nccl_devices for the GPUs of one process");
     }
     part(const part&) = delete;
     part& operator=(const part&) = delete;

@@ -21,13 +21,13 @@ struct pinned_allocator {
   static void* allocate(std::size_t bytes) {
     if (!installed_platform || installed_platform->count() == 0)
       throw error(error_code::unavailable, "pinned_allocator",
-                  {"there is no GPU to lock memory for: ",
+                  {"page-locked memory needs a GPU: ",
                    installed_platform ? installed_platform->reason() : std::string("include <weft/cuda.hpp>")});
     device& by = installed_platform->at(0);
     std::byte* const memory = by.allocate_host(bytes + alignment);
     if (!memory)
       throw error(error_code::resource_exhausted, "pinned_allocator",
-                  {"there are no ", bytes, " bytes of page-locked memory"});
+                  {"cannot allocate ", bytes, " bytes of page-locked memory"});
     device* const from = &by;
     __builtin_memcpy(memory, &from, sizeof from);  // stored in front of the returned memory
     return memory + alignment;

@@ -207,7 +207,8 @@ inline std::size_t sort_room([[maybe_unused]] device& d, [[maybe_unused]] std::u
     cub::DoubleBuffer<std::uint64_t> keys;
     cub::DoubleBuffer<std::uint32_t> elements;
     check(cudaSetDevice(d.ordinal()), "sort", "use the device");
-    check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, elements, count, 0, bits), "sort", "ask CUB");
+    check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, elements, count, 0, bits), "sort",
+          "query CUB's workspace");
   }
   #endif
   return bytes;
@@ -223,7 +224,7 @@ inline void sort_by_key(queue& q, sort_pairs& pairs, int bits, [[maybe_unused]] 
     cub::DoubleBuffer<std::uint32_t> elements(pairs.elements, pairs.other_elements);
     check(cub::DeviceRadixSort::SortPairs(room, bytes, keys, elements, pairs.count, 0, bits,
                                           static_cast<cudaStream_t>(q.native())),
-          "sort", "sort by CUB");
+          "sort", "sort with CUB");
     if (keys.selector) pairs.swap_keys();
     if (elements.selector) pairs.swap_elements();
     return;
@@ -234,7 +235,7 @@ inline void sort_by_key(queue& q, sort_pairs& pairs, int bits, [[maybe_unused]] 
   pairs.swap_keys();
   pairs.swap_elements();
   #else
-  throw error(error_code::internal, "sort", "the queue is not one of CUDA");
+  throw error(error_code::internal, "sort", "the queue is not a CUDA queue");
   #endif
 }
 

@@ -124,7 +124,7 @@ void emulate_teams(const launch_size& size, void** arguments) {
 /// Returns the code of such a body, for the devices for which this file is compiled.
 template <class Body>
 function function_of_teams(const char* name) {
-  static_assert(sizeof(Body) <= 4096, "the arguments of a kernel take at most 4096 bytes");
+  static_assert(sizeof(Body) <= 4096, "the arguments of a kernel must fit in 4096 bytes");
   function f;
   f.name = name;
   f.argument_bytes = sizeof(Body);

@@ -114,7 +114,7 @@ class replicated_session {
   template <class Fetched, class... X>
   auto prepare(const Fetched& fetched, const X&... fed) {
     static_assert(correct<arguments_are_not_fetch_and_feed<Fetched, X...>>,
-                  "prepare: it takes two lists: prepare(fetch(loss, train), feed(images, labels))");
+                  "prepare: takes two lists: prepare(fetch(loss, train), feed(images, labels))");
     return prepare(detail::meant_fetches(fetched), detail::meant_feeds(fed...));
   }
 

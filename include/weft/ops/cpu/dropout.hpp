@@ -11,9 +11,9 @@ namespace weft::detail {
 /// Throws invalid_argument if a rate is not in [0, 1).
 inline void check_dropout_rate(double rate) {
   if (device::dropout_element<float>::is_rate(rate)) return;
-  throw error(error_code::invalid_argument, "dropout",
-              {"the rate is ", format_number("%.*g", 9, rate),
-               ", and is to be in [0, 1): the share of the elements that becomes zero"});
+  throw error(
+      error_code::invalid_argument, "dropout",
+      {"the rate must be in [0, 1), the share of elements that become zero; it is ", format_number("%.*g", 9, rate)});
 }
 
 /// The source of a rate: a number, or a computed scalar.

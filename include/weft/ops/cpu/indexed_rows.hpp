@@ -23,8 +23,8 @@ inline void check_row_indices(const row_indices& indices, std::size_t count, std
   for (std::size_t k = 0; k < count; ++k)
     if (indices[k] < 0 || indices[k] >= static_cast<std::int64_t>(rows))
       throw error(error_code::out_of_range, operation,
-                  {"indices must be in [0, ", rows, "), the rows that there are, and index ", k, " of them is ",
-                   indices[k], ": clamp the indices, or give x more rows"});
+                  {"indices must be in [0, ", rows, "), but indices[", k, "] is ", indices[k],
+                   ": clamp the indices or use more rows"});
 }
 
 /// The mapping from rows of x to lists of indices: one list for each `sharing` outer positions, with an index for a

@@ -30,8 +30,8 @@ class slice_at_kernel final : public kernel {
                        extent = static_cast<std::int64_t>(whole_.extent);
     if (begin < 0 || begin > extent - size_)
       throw error(error_code::out_of_range, "slice",
-                  {"a part of ", size_, " elements of axis ", axis_, ", which has ", extent, ", begins in [0, ",
-                   extent - size_, "], and begin is ", begin, ": clamp it, or take a smaller part"});
+                  {"begin must be in [0, ", extent - size_, "] for ", size_, " of the ", extent, " elements of axis ",
+                   axis_, "; it is ", begin, ": clamp it, or take fewer elements"});
     const std::size_t before = static_cast<std::size_t>(begin) * row_, part = static_cast<std::size_t>(size_) * row_,
                       whole = whole_.extent * row_;
     chunks_.run(f, [&](std::size_t, std::size_t first, std::size_t end) {

@@ -32,7 +32,7 @@ kernel* prepare_add(const prepare_context&, device::block_function);
 WEFT_DECL void check_assigned(const prepare_context& p, std::size_t k) {
   if (!(p.inputs[k].extents == p.inputs[0].extents))
     throw error(error_code::invalid_argument, p.node.op->name,
-                {"a value of extents ", to_string(p.inputs[k].extents), " is assigned to a variable of ",
+                {"a value of extents ", to_string(p.inputs[k].extents), " cannot be assigned to a variable of ",
                  to_string(p.inputs[0].extents)});
 }
 

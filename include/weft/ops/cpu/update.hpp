@@ -221,7 +221,7 @@ class row_update_kernel final : public kernel {
     if (row < 0) return;
     if (row >= static_cast<std::int64_t>(axis_.extent))
       throw error(error_code::out_of_range, "minimize",
-                  {"a gradient is of row ", row, ", and there are ", axis_.extent, " rows"});
+                  {"the gradient has row index ", row, ", but the variable has ", axis_.extent, " rows"});
     const void* in[max_slots + 2] = {};
     void* out[max_slots + 2];
     for (std::size_t k = 0; k < arrays_.size(); ++k)

@@ -93,7 +93,7 @@ inline kernel* make_copies(const prepare_context& p, const strided_copies& all, 
   auto* const add = copies_of_size[size_of(all.type)];
   if (!add)
     throw error(error_code::unimplemented, p.node.op->name,
-                {"no file of this program that is compiled for GPUs moves elements of ", name(all.type)});
+                {"no file of this program that is compiled for GPUs copies elements of ", name(all.type)});
   owned<launch_kernel> k(new launch_kernel(static_cast<std::string&&>(what)));
   add(*k, p, all);
   return k.release();

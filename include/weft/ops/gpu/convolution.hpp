@@ -24,7 +24,7 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
                          [[maybe_unused]] device& on) {
   owned<kernel> after(f.epilogue);
   const std::uint32_t a = p.input_slots[0], b = p.input_slots[1];
-  std::string why = "this program has no cuDNN";
+  std::string why = "this program was built without cuDNN";
   const auto plain = [&]([[maybe_unused]] owned<kernel>& epilogue,
                          [[maybe_unused]] const std::string& reason) -> kernel* {
 #if WEFT_COMPILES_FOR_GPU
@@ -39,7 +39,7 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
     owned<kernel> nothing;
     cudnn_convolution_kernel::surroundings around{
         (p.memory ? *p.memory : on).free_bytes() / 2, e.known && e.has_bias && (!e.relu || math.fuse_relu), e.relu,
-        static_cast<owned<kernel>&&>(after), owned<kernel>(plain(nothing, "cuDNN refuses it"))};
+        static_cast<owned<kernel>&&>(after), owned<kernel>(plain(nothing, "cuDNN does not support it"))};
     const cudnn_convolution_kernel::slots where{a, b, f.result, e.bias};
     if (kernel* k = cudnn_convolution_kernel::make(*libraries, Kind, s, dtype_of<T>, p.layout, where, around, why))
       return k;
