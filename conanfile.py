@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Weft as a package of Conan 2: conan create . --build=missing
 
 Consumers find the targets weft::weft, weft::headers, weft::data, weft::distributed, weft::compiled and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 from pathlib import Path
 
 from conan import ConanFile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # In a clone, the port builds the sources around it: vcpkg install weft --overlay-ports=packaging/vcpkg/ports
 # In a registry, it downloads a released archive instead; the repository and the archive's SHA512 are filled in at release:
 #   vcpkg_from_github(OUT_SOURCE_PATH SOURCE_PATH REPO ... REF "v${VERSION}" SHA512 ...)
