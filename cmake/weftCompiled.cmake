@@ -42,7 +42,9 @@ if(NOT TARGET weft::compiled)
 endif()
 
 # weft::compiled_distributed: the same of clusters over TCP, what files with WEFT_SEPARATE_DISTRIBUTED defined leave out.
-if(TARGET weft::distributed AND NOT TARGET weft::compiled_distributed)
+# An installed weft::distributed whose libraries are absent here (weftConfig.cmake) cannot be linked.
+if(TARGET weft::distributed AND NOT TARGET weft::compiled_distributed
+   AND (weft_distributed_FOUND OR NOT DEFINED weft_distributed_FOUND))
   weft_compile_once(compiled_distributed ${CMAKE_CURRENT_LIST_DIR}/weft_distributed.cpp)
   target_link_libraries(weft_compiled_distributed PUBLIC weft::compiled weft::distributed)
   target_compile_definitions(weft_compiled_distributed PUBLIC WEFT_SEPARATE_DISTRIBUTED)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 # weft.pc, weft-data.pc and weft-distributed.pc: the targets of these names for pkg-config, with the libraries that they link.
-# These are named by flags, not as modules: not every library has a module. Folders that the compiler searches anyway are left
+# These are named by flags, because not every library has a module. Folders that the compiler searches anyway are left
 # out, so that with a system's libraries the files are the same on every machine.
 
 # Appends to cflags and libs of the caller the flags of a library: its macro, its files and its folders of headers.
@@ -77,5 +77,3 @@ if(WEFT_HAS_DISTRIBUTED)
   endif()
   weft_install_pkg_config(weft-distributed "Clusters of processes for Weft" "weft = ${PROJECT_VERSION}")
 endif()
-unset(cflags)
-unset(libs)

@@ -393,6 +393,10 @@ finish(started, 143, "ssh hangs")
 
 done = subprocess.run([launch, "--version"], capture_output=True, text=True, timeout=20)
 check(done.returncode == 0 and re.fullmatch(r"weft_launch \d+\.\d+\.\d+\n", done.stdout), f"--version: {done}")
+manual = (pathlib.Path(__file__).parents[2] / "tools/man/weft_launch.1").read_text().replace("\\", "")
+told = subprocess.run([launch, "--help"], capture_output=True, text=True).stdout
+missing = set(re.findall(r"--\w+", told)) - set(re.findall(r"--\w+", manual))
+check("--ssh" in told and not missing, f"the manual page has not {missing}")
 for wrong, words in ((["-n", "0", "--", "true"], "-n must be from 1"), (["-n", "2"], "needs a program behind --"),
                      (["-n", "2", "true"], "write -- before it"),
                      (["-n", "2", "--ps", "2", "--", "true"], "--ps must leave a worker"),

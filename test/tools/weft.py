@@ -168,6 +168,8 @@ if not re.fullmatch(r"weft \d+\.\d+\.\d+\n", run("--version")):
     faults.append(f"--version prints {run('--version')!r}")
 
 says(run("--help"), "usage:\n  weft inspect FILE")
+manual = (pathlib.Path(__file__).parents[2] / "tools/man/weft.1").read_text().replace("\\", "").replace("\n.I", "")
+says(manual, *re.findall(r"--[\w-]+|weft (?:records )?\w+(?= FILE| A| FROM| PATH)", run("--help")))
 says(run(status=2), "a command is required; see weft --help")
 says(run("look", lenet, status=2), "unknown command look")
 says(run("inspect", status=2), "inspect requires one file")

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSL-1.0
+# Completes the packages before cpack closes them: licence, changelogs, lintian's overrides; compresses what Debian compresses.
+
+set(folder ${CMAKE_CURRENT_LIST_DIR})
+string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+string(TIMESTAMP year "%Y" UTC)
+file(READ ${folder}/../../LICENSE licence)
+string(REGEX REPLACE "\n\n" "\n.\n" licence "${licence}")
+string(REGEX REPLACE "\n$" "" licence "${licence}")
+string(REPLACE "\n" "\n " licence "${licence}")
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  string(TOUPPER ${component} upper)
+  set(package ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
+  set(root ${CPACK_TEMPORARY_DIRECTORY}/${component}/usr/share)
+  set(documents ${root}/doc/${package})
+  configure_file(${folder}/copyright.in ${documents}/copyright @ONLY)
+  configure_file(${folder}/changelog.in ${documents}/changelog.Debian @ONLY)
+  configure_file(${folder}/../../CHANGELOG.md ${documents}/changelog COPYONLY)
+  configure_file(${folder}/lintian-overrides.in ${root}/lintian/overrides/${package} @ONLY)
+  file(GLOB files ${documents}/changelog* ${root}/man/man1/*.1)
+  execute_process(COMMAND gzip -9n ${files} COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND chmod -R u=rwX,go=rX ${CPACK_TEMPORARY_DIRECTORY}/${component} COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
