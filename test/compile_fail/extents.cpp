@@ -4,7 +4,7 @@ using namespace weft;
 
 // case dyn_without_name: dyn without a name in a placeholder.
 // error(g++): placeholder: write placeholder<float, dims<dyn<.*batch.*>, 784>>
-// error(clang++): use of variable template 'dyn' requires template arguments
+// error(clang++): use of variable template 'dyn' requires template arguments|template argument for non-type template
 // max-lines: 8
 graph g;
 auto x = placeholder<float, dims<dyn, 3>>(g, "x");           // wrong
@@ -12,7 +12,7 @@ auto x = placeholder<float, dims<dyn<"batch">, 3>>(g, "x");  // right
 
 // case dyn_without_name_tensor: dyn without a name in a tensor.
 // error(g++): dyn<"name"> is an extent known at run time
-// error(clang++): use of variable template 'dyn' requires template arguments
+// error(clang++): use of variable template 'dyn' requires template arguments|template argument for non-type template
 // max-lines: 8
 // alone
 #include <weft/weft.hpp>
