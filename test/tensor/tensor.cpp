@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(tensors_are_values) {
   BOOST_CHECK(a.empty());
   a = c + 0;
   BOOST_CHECK(list(a) == (floats{9, 8, 3, 4}));
-  c = c;
+  c = *&c;
   BOOST_CHECK_EQUAL(c(0), 9);
 }
 

@@ -289,6 +289,16 @@ class mailbox {
     std::uint32_t transfer;
   };
 
+  // Not a generic lambda in wait(): clang 19 does not emit its code, and the program does not link.
+  template <typename Call>
+  static auto unlocked(std::unique_lock<std::mutex>& lock, const Call& call) {
+    lock.unlock();
+    const struct relock {
+      std::unique_lock<std::mutex>& of;
+      ~relock() { of.lock(); }
+    } again{lock};
+    return call();
+  }
   template <typename Check, typename Receive, typename Ready>
   void wait(std::unique_lock<std::mutex>& lock, std::uint32_t transfer, deadline until, const std::string& from,
             Check check, Receive receive, Ready ready) {
@@ -296,20 +306,12 @@ class mailbox {
       const auto found = values_.find(transfer);
       return found != values_.end() && ready(*found->second);
     };
-    const auto unlocked = [&](auto call) {
-      lock.unlock();
-      const struct relock {
-        std::unique_lock<std::mutex>& of;
-        ~relock() { of.lock(); }
-      } again{lock};
-      return call();
-    };
     for (;;) {
       if (is_ready()) return;
       if (failure_) throw *failure_;
       if (until.expired())
         throw error(error_code::deadline_exceeded, "receive", {"no value has come from ", from, " in time"});
-      const bool received = unlocked([&] {
+      const bool received = unlocked(lock, [&] {
         return receive([&] {
           const std::lock_guard held(mutex_);
           return failure_ || is_ready();
@@ -317,7 +319,7 @@ class mailbox {
       });
       if (failure_ || is_ready()) continue;
       if (!received && !sleep_once(lock, until)) continue;
-      unlocked(check);
+      unlocked(lock, check);
     }
   }
   /// Returns true if it has slept for the whole interval.
