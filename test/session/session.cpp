@@ -794,7 +794,7 @@ BOOST_AUTO_TEST_CASE(minimize_trains_the_variables_that_are_named) {
   const auto w = variable<float>(g, "twice", init::ones{});
   CHECK_SAYS(
       failure(error_code::invalid_argument, [&] { static_cast<void>(gradient_descent{}.minimize(w * w, w, w)); }),
-      "the variable twice is named twice");
+      "the variable twice is listed twice");
 }
 
 BOOST_AUTO_TEST_CASE(a_node_can_have_a_name) {
