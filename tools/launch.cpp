@@ -67,22 +67,22 @@ std::vector<std::string> split(const std::string& text, char at) {
 }
 
 constexpr const char* usage =
-    R"(weft_launch: starts the tasks of a cluster and stays with them until all have ended
+    R"(weft_launch: starts the tasks of a cluster and waits until all of them have ended
 
 usage:
   weft_launch -n 4 --ps 1 [--hosts a,b] [--restart 3 | --restart_task 3] -- ./program arguments
   weft_launch --make_secret FILE
   weft_launch --version
 
-Every task runs the program and learns its place from TF_CONFIG, as cluster_spec::from_environment() reads it. Lines of
-their output are merged and begin with the task's name. When a task fails, all are ended: by SIGTERM, then by SIGKILL.
-SIGINT, SIGTERM and SIGHUP go to all tasks, and end them likewise; SIGUSR1 and SIGUSR2 only go to them.
+Every task runs the program with its own TF_CONFIG, which cluster_spec::from_environment() reads. The lines that tasks
+print are merged, each after the name of its task. When a task fails, the launcher ends all tasks with SIGTERM, then
+with SIGKILL. It does the same when it receives SIGINT, SIGTERM or SIGHUP. It forwards SIGUSR1 and SIGUSR2 to all tasks.
 
 A task fails if a signal ends it, or if its exit status is not 0. With --restart N, all tasks then start again. With
---restart_task N, the one that failed starts again in its place, after 1 s, and after twice that each time up to 30 s;
-after a minute without a failure the wait is 1 s again. The others go on: choose a strategy that waits for lost tasks.
-The exit status is that of the first task that fails for good, 128 and the number of the signal that ended the launcher,
-or 0.
+--restart_task N, only the failed task starts again, after 1 s; the delay doubles with each failure up to 30 s, and is
+1 s again after a minute without a failure. The other tasks continue: choose a strategy that waits for lost tasks. The
+exit status is that of the first task that is not started again, 128 plus the number of the signal that ended the
+launcher, or 0.
 
 The second form writes a random secret to a new file of mode 0600, for tasks that are started by hand on several hosts.
 
@@ -94,22 +94,25 @@ std::optional<settings> read_command_line(int argc, char** argv) {
   std::string hosts, ssh, secret_file;
   int port = 0;
   po::options_description options("options");
-  options.add_options()("help,h", "prints this")("version", "prints the version of Weft")                             //
-      ("tasks,n", po::value(&s.tasks)->required(), "how many tasks, parameter servers and workers together")          //
-      ("ps", po::value(&s.ps)->default_value(0), "how many of them are parameter servers")                            //
-      ("hosts", po::value(&hosts), "where tasks run, host,host,...: in turn; this machine alone if it is not given")  //
+  options.add_options()("help,h", "prints this text")("version", "prints the version of Weft")                 //
+      ("tasks,n", po::value(&s.tasks)->required(), "number of tasks: parameter servers and workers together")  //
+      ("ps", po::value(&s.ps)->default_value(0), "number of tasks that are parameter servers")                 //
+      ("hosts", po::value(&hosts),
+       "host,host,...: the hosts that tasks are assigned to in turn; default: this host")  //
       ("port", po::value(&port)->default_value(0),
-       "of the first task of each host, the next one for the next; 0: any")                                     //
-      ("restart", po::value(&s.restarts)->default_value(0), "how often all are started again after a failure")  //
+       "port of the first task on each host; the next task uses the next port; 0: any free ports")  //
+      ("restart", po::value(&s.restarts)->default_value(0),
+       "how many times all tasks are started again after a failure")  //
       ("restart_task", po::value(&s.task_restarts)->default_value(0),
-       "how often a task that fails is started again while the others go on; each task on its own")  //
+       "how many times each task is started again after it fails, while the others continue")  //
       ("grace", po::value(&s.grace)->default_value(s.grace),
-       "seconds between SIGTERM and SIGKILL, in which worker 0 may save a checkpoint")                            //
-      ("ssh", po::value(&ssh)->default_value("ssh -o BatchMode=yes"), "the command that runs another on a host")  //
-      ("chdir", po::value(&s.folder), "the folder on other hosts; this one if it is not given")                   //
+       "seconds between SIGTERM and SIGKILL, in which worker 0 can save a checkpoint")  //
+      ("ssh", po::value(&ssh)->default_value("ssh -o BatchMode=yes"),
+       "the command that runs a program on another host")                                                      //
+      ("chdir", po::value(&s.folder), "the working directory on other hosts; default: the current directory")  //
       ("env", po::value(&s.env),
-       "NAME or NAME=VALUE: a variable for all tasks, on other hosts too; may be repeated")  //
-      ("make_secret", po::value(&secret_file), "writes a random secret to this new file, and ends");
+       "NAME or NAME=VALUE: an environment variable for all tasks, on other hosts too; repeatable")  //
+      ("make_secret", po::value(&secret_file), "writes a random secret to this new file and exits");
   // The words after -- are the program's, whatever they look like.
   char** const program = std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
   po::variables_map given;
@@ -117,7 +120,7 @@ std::optional<settings> read_command_line(int argc, char** argv) {
     po::store(po::command_line_parser(static_cast<int>(program - argv), argv).options(options).positional({}).run(),
               given);
   } catch (const po::too_many_positional_options_error&) {
-    fail({"takes options alone before the program; write -- before it: weft_launch -n 2 -- ./program"});
+    fail({"only options are allowed before --; write -- before the program: weft_launch -n 2 -- ./program"});
   }
   if (given.count("help")) {
     std::ostringstream text;
@@ -130,29 +133,31 @@ std::optional<settings> read_command_line(int argc, char** argv) {
     return {};
   }
   if (given.count("make_secret")) {
-    if (given.count("tasks") || program != argv + argc) fail({"--make_secret starts no tasks; give it alone"});
+    if (given.count("tasks") || program != argv + argc)
+      fail({"--make_secret starts no tasks, so it takes no other arguments; remove them"});
     cluster_secret::make_file(given["make_secret"].as<std::string>());
     return {};
   }
   po::notify(given);
   if (program != argv + argc) s.program.assign(program + 1, argv + argc);
-  if (s.program.empty()) fail({"needs a program behind --; weft_launch --help tells how it is used"});
+  if (s.program.empty()) fail({"a program is required after --; see weft_launch --help"});
   constexpr int most = 4096;
-  if (s.tasks < 1 || s.tasks > most) fail({"-n must be from 1 to ", most, " and is ", s.tasks});
-  if (s.ps < 0 || s.ps >= s.tasks) fail({"--ps must leave a worker of ", s.tasks, " tasks and is ", s.ps});
+  if (s.tasks < 1 || s.tasks > most) fail({"-n must be from 1 to ", most, "; it is ", s.tasks});
+  if (s.ps < 0 || s.ps >= s.tasks)
+    fail({"--ps must be at least 0 and less than the ", s.tasks, " tasks; it is ", s.ps});
   if (s.restarts < 0) fail({"--restart must not be negative"});
   if (s.task_restarts < 0) fail({"--restart_task must not be negative"});
   if (s.restarts > 0 && s.task_restarts > 0)
     fail(
-        {"--restart starts all tasks again after a failure, and --restart_task only the one that failed: give one of "
-         "them"});
+        {"--restart starts all tasks again after a failure, and --restart_task only the one that failed; give only one "
+         "of them"});
   if (!(s.grace >= 0 && s.grace <= 86'400)) fail({"--grace must be from 0 to 86400 seconds"});
   if (port < 0 || port > 65'535 - s.tasks)
-    fail({"--port must leave room for the tasks' ports below 65536 and is ", port});
+    fail({"--port must be at least 0, and the port plus the number of tasks at most 65535; it is ", port});
   s.port = static_cast<std::uint16_t>(port);
   s.hosts = split(hosts, ',');
   s.ssh = split(ssh, ' ');
-  if (s.ssh.empty()) fail({"--ssh needs a command"});
+  if (s.ssh.empty()) fail({"--ssh requires a command"});
   for (std::string& each : s.env) {
     const std::string name = each.substr(0, each.find('='));
     if (name.empty() || !std::all_of(name.begin(), name.end(), [](char c) {
@@ -161,11 +166,11 @@ std::optional<settings> read_command_line(int argc, char** argv) {
       fail({"--env ", each, " is not NAME or NAME=VALUE"});
     if (name != each) continue;
     const char* const value = std::getenv(name.c_str());
-    if (!value) fail({"--env ", name, ": there is no such variable here"});
+    if (!value) fail({"--env ", name, ": this variable is not set here; write NAME=VALUE"});
     each = name + "=" + value;
   }
   for (const std::string& each : s.env)
-    if (each.find('\n') != std::string::npos) fail({"--env cannot pass on what has more than one line: ", each});
+    if (each.find('\n') != std::string::npos) fail({"--env cannot pass a value of more than one line: ", each});
   return s;
 }
 
@@ -265,7 +270,7 @@ std::string remote_script(const settings& s) {
   std::string folder = s.folder;
   if (folder.empty()) {
     std::array<char, 4096> here{};
-    if (!::getcwd(here.data(), here.size())) fail_by_system("there is no current folder");
+    if (!::getcwd(here.data(), here.size())) fail_by_system("cannot get the current directory");
     folder = here.data();
   }
   std::string command;
@@ -639,7 +644,7 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
     const std::string how = str_cat({p.how(), " after ", in_seconds(now - a.started)});
     if (const char* const why = why_not_again(p.what())) return fail_for_good(p.what(), p.exit_code(), how, why);
     if (a.restarts == s.task_restarts) {
-      const std::string why = str_cat({"; --restart_task ", s.task_restarts, " starts it no more often"});
+      const std::string why = str_cat({"; --restart_task ", s.task_restarts, " does not start it again"});
       return fail_for_good(p.what(), p.exit_code(), how, why.c_str());
     }
     const auto wait = a.wait_again(now);

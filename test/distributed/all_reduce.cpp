@@ -713,7 +713,9 @@ BOOST_AUTO_TEST_CASE(a_rank_that_sends_something_else_is_refused) {
         std::this_thread::sleep_for(50ms);
       });
       BOOST_TEST_CONTEXT(static_cast<int>(algorithm) << ' ' << lie)
-      CHECK_SAYS(problems[0], lie == 0 ? "may announce at most" : lie == 1 ? "the payload needs" : "same calls");
+      CHECK_SAYS(problems[0], lie == 0   ? "payload must have at most"
+                              : lie == 1 ? "the payload must have"
+                                         : "same calls");
     }
 }
 

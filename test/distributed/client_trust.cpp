@@ -121,8 +121,8 @@ BOOST_AUTO_TEST_CASE(a_client_proves_the_secret) {
     options.authenticate = authenticate;
     const cluster tasks(options);
     BOOST_TEST(tasks.served(with("the secret of the cluster")) == "");
-    CHECK_SAYS(tasks.served(with("the secret of somebody")), "of another secret than this client's");
-    CHECK_SAYS(tasks.served({}), "of another secret than this client's");
+    CHECK_SAYS(tasks.served(with("the secret of somebody")), "does not have this client's secret");
+    CHECK_SAYS(tasks.served({}), "does not have this client's secret");
     BOOST_TEST(tasks.served(with("the secret of the cluster")) == "");
   }
 }
@@ -137,11 +137,12 @@ BOOST_AUTO_TEST_CASE(a_client_shows_a_certificate) {
     BOOST_TEST(tasks.served(with(good)) == "");
     BOOST_TEST(tasks.served(with(here.credentials("all", "URI:weft:/job:client"))) == "");
     CHECK_SAYS(tasks.served(with(here.credentials("task", "URI:weft:/job:worker"))),
-               "a client shows a certificate of weft:/job:worker; that of a client names weft:/job:client/task:0");
+               "a client presents a certificate of weft:/job:worker; the certificate of a client must name "
+               "weft:/job:client/task:0");
     CHECK_SAYS(tasks.served(with(here.credentials("old", "URI:weft:/job:client", -1))), "certificate expired");
     CHECK_SAYS(tasks.served(with(unknown.credentials("foreign", "URI:weft:/job:client", 1, &here))), "unknown CA");
     CHECK_SAYS(tasks.served(with(unknown.credentials("doubts", "URI:weft:/job:client"))), "certificate is rejected");
-    CHECK_SAYS(tasks.served({}), "the peer speaks TLS, and this task has no certificate");
+    CHECK_SAYS(tasks.served({}), "the peer uses TLS, but this task has no certificate");
     BOOST_TEST(tasks.served(with(good)) == "");
   }
   {  // with a secret, too
@@ -150,10 +151,10 @@ BOOST_AUTO_TEST_CASE(a_client_shows_a_certificate) {
     graph_client_options both = with("a secret within TLS");
     both.tls = good;
     BOOST_TEST(tasks.served(both) == "");
-    CHECK_SAYS(tasks.served(with(good)), "of another secret than this client's");
+    CHECK_SAYS(tasks.served(with(good)), "does not have this client's secret");
   }
   const cluster plain({});
-  CHECK_SAYS(plain.served(with(good)), "the peer does not speak TLS, and this task has a certificate");
+  CHECK_SAYS(plain.served(with(good)), "the peer does not use TLS, but this task has a certificate");
 }
 
 #endif

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told_in_words) {
   says(invalid, "both /job:ps/task:0 and /job:ps/task:1", [] { cluster_spec{{"ps", "127.0.0.1:1,127.0.0.1:1"}}; });
   says(invalid, "given twice", [] { cluster_spec{{"ps", "127.0.0.1:1"}, {"ps", "127.0.0.1:2"}}; });
   for (const char* bad : {"", "1ps", "p-s", "p/s", "_ps"})
-    says(invalid, "a job name is a letter", [&] { cluster_spec{{bad, "127.0.0.1:1"}}; });
+    says(invalid, "a job name must be a letter", [&] { cluster_spec{{bad, "127.0.0.1:1"}}; });
   const cluster_spec cluster{{"ps", "127.0.0.1:1"}};
   says(error_code::not_found, "no job 'worker'", [&] { cluster.task_address("worker", 0); });
   says(error_code::not_found, "no task 1 in job 'ps'", [&] { cluster.task_address("ps", 1); });
@@ -83,15 +83,15 @@ BOOST_AUTO_TEST_CASE(a_job_may_have_holes) {
   BOOST_CHECK((cluster_spec{{"ps", {{1, "127.0.0.1:2"}, {0, "127.0.0.1:1"}}}}) ==
               (cluster_spec{{"ps", "127.0.0.1:1,127.0.0.1:2"}}));
   BOOST_CHECK((cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", "1@[::1]:3,3@127.0.0.1:2"}}) == cluster);
-  says(error_code::not_found, "no task 2 in job 'worker', which has 2 tasks with numbers of their own",
+  says(error_code::not_found, "no task 2 in job 'worker', which has 2 tasks with explicit numbers",
        [&] { cluster.task_address("worker", 2); });
   says(error_code::not_found, "no task 0", [&] { cluster.rank({"worker", 0}); });
   const auto invalid = error_code::invalid_argument;
   says(invalid, "task 1 of job 'ps' is given twice", [] { cluster_spec{{"ps", "1@127.0.0.1:2,1@127.0.0.1:3"}}; });
-  says(invalid, "numbered from 0, and job 'ps' has a task -1", [] { cluster_spec{{"ps", {{-1, "127.0.0.1:2"}}}}; });
+  says(invalid, "numbered from 0, but job 'ps' has a task -1", [] { cluster_spec{{"ps", {{-1, "127.0.0.1:2"}}}}; });
   for (const char* bad : {"@127.0.0.1:1", "x@127.0.0.1:1", "1@127.0.0.1:1,127.0.0.1:2", "99999999999@127.0.0.1:1"})
     says(invalid, "is not TASK@host:port", [&] { cluster_spec{{"ps", bad}}; });
-  says(error_code::failed_precondition, "number them from 0 without holes", [&] { check_dense(cluster, "worker"); });
+  says(error_code::failed_precondition, "numbered from 0 without gaps", [&] { check_dense(cluster, "worker"); });
 }
 
 BOOST_AUTO_TEST_CASE(a_port_that_others_must_know_is_not_zero) {

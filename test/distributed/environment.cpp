@@ -156,15 +156,15 @@ BOOST_AUTO_TEST_CASE(a_wrong_tf_config_is_told_in_words) {
        "has no job 'worker' in its \"cluster\"");
   says(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 1}})", "has no task 1 in job 'ps'");
   says(R"({"cluster": {"ps": ["a:1", "b:1"]}, "task": {"type": "ps"}})",
-       "has no \"index\" in its \"task\", and job 'ps' has 2");
+       "has no \"index\" in its \"task\", but job 'ps' has 2");
   says(R"({"cluster": {"ps": ["a"]}, "task": {"type": "ps"}})", "'a' is not host:port");
-  says(R"({"cluster": {"ps": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps"}})", "job 'ps' is there twice");
+  says(R"({"cluster": {"ps": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps"}})", "job 'ps' is given twice");
   says(R"({"cluster": {"ps": ["a:1", "a:1"]}, "task": {"type": "ps", "index": 0}})", "a:1 is the address of both");
-  says(R"({"cluster": {"p-s": ["a:1"]}, "task": {"type": "p-s", "index": 0}})", "a job name is a letter");
-  says(R"({"cluster": {"ps": {"-1": "a:1"}}, "task": {"type": "ps"}})", "'-1' is not the number of a task");
-  says(R"({"cluster": {"ps": {"1000000000": "a:1"}}, "task": {"type": "ps"}})", "is not the number of a task");
+  says(R"({"cluster": {"p-s": ["a:1"]}, "task": {"type": "p-s", "index": 0}})", "a job name must be a letter");
+  says(R"({"cluster": {"ps": {"-1": "a:1"}}, "task": {"type": "ps"}})", "'-1' is not a task number");
+  says(R"({"cluster": {"ps": {"1000000000": "a:1"}}, "task": {"type": "ps"}})", "is not a task number");
   says(R"({"cluster": {"chief": ["a:1", "b:1"]}, "task": {"type": "chief", "index": 0}})",
-       "needs one task in job 'chief'");
+       "must have one task in job 'chief'");
   says(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}} x)", "text after the end");
   says(std::string("{\"a\": ") + std::string(100'000, '['), "nested too deeply");
   says("\x1b[31m", "TF_CONFIG='\\x1b[31m'");
@@ -180,15 +180,14 @@ BOOST_AUTO_TEST_CASE(a_tf_config_without_a_cluster_is_none) {
     {
       const environment only(env_map{{"TF_CONFIG", none}});
       BOOST_TEST(!has_cluster_environment());
-      CHECK_SAYS(
-          failure(error_code::not_found, [] { cluster_spec::from_environment(); }),
-          str_cat({"the environment has no cluster: TF_CONFIG='", none, "' names none, and there are no ranks"}));
+      CHECK_SAYS(failure(error_code::not_found, [] { cluster_spec::from_environment(); }),
+                 str_cat({"the environment has no cluster: TF_CONFIG='", none, "' has none, and there are no ranks"}));
     }
     BOOST_TEST(read({{"TF_CONFIG", none}, {"RANK", "0"}, {"WORLD_SIZE", "1"}}) == "worker/0 worker=127.0.0.1:0");
   }
   for (const char* const wrong :
        {R"({"task": {"type": "worker", "index": 1}})", R"({"task": {"type": "ps", "index": 0}})"})
-    CHECK_SAYS(read({{"TF_CONFIG", wrong}}), "has a \"task\" and no \"cluster\"");
+    CHECK_SAYS(read({{"TF_CONFIG", wrong}}), "has a \"task\" but no \"cluster\"");
 }
 
 // Kubeflow's TFJob writes it with enableDynamicWorker. A worker sees itself and the parameter servers; a parameter
@@ -196,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_tf_config_without_a_cluster_is_none) {
 BOOST_AUTO_TEST_CASE(a_sparse_cluster_is_refused_by_every_task) {
   const auto says = [](const char* text) {
     const environment only(env_map{{"TF_CONFIG", text}});
-    const char* const why = "has a \"sparseCluster\", in which each task sees only a part of the cluster";
+    const char* const why = "has a \"sparseCluster\", which lists only a part of the cluster";
     CHECK_SAYS(failure(error_code::invalid_argument, [] { has_cluster_environment(); }), why);
     CHECK_SAYS(failure(error_code::invalid_argument, [] { tasks_in_environment(); }), why);
     CHECK_SAYS(failure(error_code::invalid_argument, [] { cluster_spec::from_environment(); }), why);
@@ -220,8 +219,8 @@ BOOST_AUTO_TEST_CASE(each_wrong_environment_is_named) {
   const env_map job_of_slurm{{"SLURM_JOB_ID", "1"},  {"SLURM_PROCID", "0"},        {"SLURM_NODEID", "0"},
                              {"SLURM_NTASKS", "2"},  {"SLURM_NODELIST", "a"},      {"SLURM_JOB_NODELIST", "a"},
                              {"SLURM_LOCALID", "0"}, {"SLURM_TASKS_PER_NODE", "2"}};
-  const char* const with_port = "' has a port; write the host alone, and the port in MASTER_PORT";
-  const char* const no_host = "' is not the name or the address of a host";
+  const char* const with_port = "' has a port; write only the host, and the port in MASTER_PORT";
+  const char* const no_host = "' is not a host name or address";
   const struct {
     env_map set;
     std::string says;
@@ -235,20 +234,20 @@ BOOST_AUTO_TEST_CASE(each_wrong_environment_is_named) {
       {at("a ", "29615"), str_cat({"MASTER_ADDR='a ", no_host})},
       {at("::g", "29615"), str_cat({"MASTER_ADDR='::g", no_host})},
       {at("[a]", "29615"), str_cat({"MASTER_ADDR='[a]", no_host})},
-      {at("[fd00::7]", "29615"), "meet at MASTER_ADDR, [fd00::7]:29615, need a secret, with certificates too"},
-      {at("fd00::7", "29615"), "meet at MASTER_ADDR, [fd00::7]:29615, need a secret, with certificates too"},
-      {at("a", "0"), "MASTER_PORT='0' is no port that others could know"},
+      {at("[fd00::7]", "29615"), "meet at MASTER_ADDR, [fd00::7]:29615, require a secret, even with certificates"},
+      {at("fd00::7", "29615"), "meet at MASTER_ADDR, [fd00::7]:29615, require a secret, even with certificates"},
+      {at("a", "0"), "MASTER_PORT='0' is not a port that the other tasks can know"},
       {at("a", "29615 "), "MASTER_PORT='29615 ' is wrong at character 6"},
       {at("a", "-1"), "MASTER_PORT='-1' is wrong at character 1"},
-      {host("b:29615"), "WEFT_HOST='b:29615' has a port; write the host alone; tasks find free ports themselves"},
+      {host("b:29615"), "WEFT_HOST='b:29615' has a port; write only the host; tasks find free ports themselves"},
       {host("[fd00::7]:1"), "WEFT_HOST='[fd00::7]:1' has a port"},
       {host("http://b"), str_cat({"WEFT_HOST='http://b", no_host})},
       {{{"RANK", "0"}}, "WORLD_SIZE is not set, but RANK is set"},
       {{{"WORLD_SIZE", "2"}}, "RANK is not set, but WORLD_SIZE is set"},
-      {{{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK='2' is not a rank of 2"},
-      {job_of_slurm, "this process is in a job of Slurm and not started by srun; write srun before the program"},
+      {{{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK='2' must be less than 2"},
+      {job_of_slurm, "this process is in a Slurm job but was not started by srun; write srun before the program"},
       {plus(job_of_slurm, {{"TF_CONFIG", "{}"}}), "not started by srun"},
-      {{{"PBS_NODEFILE", "/dev/null"}}, "this process is in a job of PBS"},
+      {{{"PBS_NODEFILE", "/dev/null"}}, "this process is in a PBS job"},
       {{{"RANK", ""}, {"WORLD_SIZE", ""}}, "the environment has no cluster: neither TF_CONFIG nor ranks"},
   };
   for (const auto& [set, says] : table) CHECK_SAYS(read(set), says);
@@ -288,7 +287,7 @@ BOOST_AUTO_TEST_CASE(lists_of_hosts) {
   wrong("n[a-b]", "a whole number is expected");
   wrong("n[1--2]", "a whole number is expected");
   wrong("n[[1]]", "a whole number is expected");
-  wrong("n 1", "no host name has this character");
+  wrong("n 1", "host names cannot contain this character");
   wrong("n[0-1000000000]", "more than 65536 hosts");
   wrong("n[0-99999999999999999999]", "a number of at most");
   wrong("n[0-9999][0-9999]", "more than 65536 hosts");
@@ -349,24 +348,24 @@ BOOST_AUTO_TEST_CASE(slurm) {
                   one_node) == "worker/0 ps=127.0.0.1:7;worker=127.0.0.1:8");
 
   const auto wrong = [&](const env_map& set, const std::string& part) { CHECK_SAYS(read(set, with_ps(1)), part); };
-  wrong(plus(step, {{"SLURM_PROCID", "5"}}), "SLURM_PROCID='5' is not a rank of 5 (SLURM_STEP_NUM_TASKS)");
+  wrong(plus(step, {{"SLURM_PROCID", "5"}}), "SLURM_PROCID='5' must be less than 5 (SLURM_STEP_NUM_TASKS)");
   wrong(plus(step, {{"SLURM_PROCID", "one"}}),
         "SLURM_PROCID='one' is wrong at character 1: a whole number is expected");
-  wrong(plus(step, {{"SLURM_STEP_NUM_TASKS", "0"}}), "SLURM_STEP_NUM_TASKS='0' says that there are no tasks");
+  wrong(plus(step, {{"SLURM_STEP_NUM_TASKS", "0"}}), "SLURM_STEP_NUM_TASKS='0' must be at least 1");
   wrong(plus(step, {{"SLURM_STEP_NODELIST", "gnode[10,20"}}),
         "SLURM_STEP_NODELIST='gnode[10,20' is wrong at character 6");
   wrong(plus(step, {{"SLURM_STEP_NODELIST", "gnode[10,20]"}}),
-        "SLURM_STEP_TASKS_PER_NODE='2(x2),1' counts the tasks of 3 nodes, and SLURM_STEP_NODELIST='gnode[10,20]' names "
+        "SLURM_STEP_TASKS_PER_NODE='2(x2),1' counts the tasks of 3 nodes, but SLURM_STEP_NODELIST='gnode[10,20]' names "
         "2");
-  wrong(plus(step, {{"SLURM_STEP_TASKS_PER_NODE", "2(x3)"}}), "counts 6 tasks, and SLURM_STEP_NUM_TASKS says 5");
+  wrong(plus(step, {{"SLURM_STEP_TASKS_PER_NODE", "2(x3)"}}), "counts 6 tasks, but SLURM_STEP_NUM_TASKS is 5");
   wrong(plus(step, {{"SLURM_DISTRIBUTION", "plane=2"}}),
-        "SLURM_DISTRIBUTION='plane=2' distributes ranks over nodes in a way");
-  wrong(plus(step, {{"SLURM_NODEID", "2"}}), "SLURM_NODEID='2' is not the node on which rank 3 is expected, gnode20");
+        "SLURM_DISTRIBUTION='plane=2' is a distribution of ranks that Weft does not support");
+  wrong(plus(step, {{"SLURM_NODEID", "2"}}), "SLURM_NODEID='2' is not the node of rank 3, which is gnode20");
   wrong(minus(minus(step, "SLURM_STEP_TASKS_PER_NODE"), "SLURM_TASKS_PER_NODE"),
-        "SLURM_STEP_TASKS_PER_NODE is not set, but this process is a task of a step of Slurm");
+        "SLURM_STEP_TASKS_PER_NODE is not set, but this process is a task of a Slurm step");
   CHECK_SAYS(read(step, with_ps(5)), "Slurm has 5 tasks, and 5 of them would be parameter servers");
   // The script of a job, where there is no step, and an interactive shell, are no tasks.
-  wrong(minus(step, "SLURM_STEP_ID"), "this process is in a job of Slurm and not started by srun");
+  wrong(minus(step, "SLURM_STEP_ID"), "this process is in a Slurm job but was not started by srun");
   wrong(plus(step, {{"SLURM_STEP_ID", "4294967290"}}), "not started by srun");
 }
 
@@ -393,14 +392,14 @@ BOOST_AUTO_TEST_CASE(a_list_of_hosts) {
   const auto wrong = [&](const char* hosts, const char* said, int ps = 0, std::optional<int> rank = {}) {
     CHECK_SAYS(among(hosts, on_b, ps, rank), said);
   };
-  wrong("a,c", "hosts='a,c' does not name this host, which calls itself b");
-  wrong("a,b,b", "hosts='a,b,b' has several tasks on this host, b: 1 and 2; pass the index of this one");
-  wrong("a,b", "hosts='a,b' has 2 tasks, numbered from 0; there is no task 2", 0, 2);
-  wrong("a,b", "there is no task -1", 0, -1);
+  wrong("a,c", "hosts='a,c' does not contain this host, whose name is b");
+  wrong("a,b,b", "hosts='a,b,b' lists several tasks on this host, b: 1 and 2; pass the index of this one");
+  wrong("a,b", "hosts='a,b' has 2 tasks, numbered from 0, but no task 2", 0, 2);
+  wrong("a,b", "but no task -1", 0, -1);
   wrong("a,b", "the list of hosts has 2 tasks, and 2 of them would be parameter servers", 2);
   wrong("", "hosts='' is wrong at character 1: a host name is expected");
   wrong("a,,b", "is wrong at character 3: a host name is expected");
-  wrong("a;b", "no host name has this character");
+  wrong("a;b", "host names cannot contain this character");
   wrong("a:1,b", "'b' is not host:port: the port is missing");
   wrong("a:1,a:1", "a:1 is the address of both");
   wrong("a:0,b:1", "has port 0 (a:0)");
@@ -415,30 +414,31 @@ BOOST_AUTO_TEST_CASE(ranks_without_addresses_need_a_place_to_meet) {
                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                          {"PMIX_RANK", "2"},
                          {"PMIX_NAMESPACE", "prterun-vm-30514@1"}};
-  CHECK_SAYS(read(open_mpi, with_ps(1)),
-             "Open MPI tells tasks their ranks and not where they are: let them meet. Set WEFT_RENDEZVOUS to a folder");
-  CHECK_SAYS(read(plus(open_mpi, {{"OMPI_COMM_WORLD_RANK", "4"}})), "OMPI_COMM_WORLD_RANK='4' is not a rank of 4");
+  CHECK_SAYS(
+      read(open_mpi, with_ps(1)),
+      "Open MPI gives tasks their ranks but not their addresses; for all tasks, set WEFT_RENDEZVOUS to a folder");
+  CHECK_SAYS(read(plus(open_mpi, {{"OMPI_COMM_WORLD_RANK", "4"}})), "OMPI_COMM_WORLD_RANK='4' must be less than 4");
   CHECK_SAYS(read(minus(open_mpi, "OMPI_COMM_WORLD_SIZE")),
              "OMPI_COMM_WORLD_SIZE is not set, but OMPI_COMM_WORLD_RANK is");
   CHECK_SAYS(read(plus(open_mpi, {{"MASTER_ADDR", "a b"}, {"MASTER_PORT", "1"}})),
-             "MASTER_ADDR='a b' is not the name or");
+             "MASTER_ADDR='a b' is not a host name or");
   CHECK_SAYS(read(plus(open_mpi, {{"MASTER_ADDR", "a"}})), "MASTER_PORT is not set, but MASTER_ADDR is");
   CHECK_SAYS(read(plus(open_mpi, {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "70000"}})), "MASTER_PORT='70000' is wrong");
   const env_map mpich{
       {"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"PMI_FD", "9"}, {"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}};
-  CHECK_SAYS(read(mpich), "PMI tells tasks their ranks");
+  CHECK_SAYS(read(mpich), "PMI gives tasks their ranks");
   CHECK_SAYS(read(plus(mpich, {{"PMI_RANK", "-1"}})), "PMI_RANK='-1' is wrong at character 1");
   CHECK_SAYS(read(plus(mpich, {{"WEFT_RENDEZVOUS", "/"}})),
-             "nothing in the environment tells this run from others that meet in /");
+             "no environment variable distinguishes this run from others that meet in /");
   CHECK_SAYS(read({{"PMIX_RANK", "0"}}), "PMI_SIZE is not set, but PMIX_RANK is set");
   CHECK_SAYS(read({{"RANK", "0"}}), "WORLD_SIZE is not set, but RANK is set");
-  CHECK_SAYS(read({{"RANK", "3"}, {"WORLD_SIZE", "3"}}), "RANK='3' is not a rank of 3 (WORLD_SIZE)");
+  CHECK_SAYS(read({{"RANK", "3"}, {"WORLD_SIZE", "3"}}), "RANK='3' must be less than 3 (WORLD_SIZE)");
   CHECK_SAYS(read({{"RANK", "1e9"}, {"WORLD_SIZE", "1000000000"}}),
              "WORLD_SIZE='1000000000' is wrong at character 1: a number of");
   BOOST_TEST(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}}) == "worker/0 worker=127.0.0.1:0");
   // A launcher's own processes that Slurm has started: its words, not Slurm's of the launcher.
   CHECK_SAYS(read(plus(mpich, {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}})),
-             "PMI tells tasks");
+             "PMI gives tasks");
   CHECK_SAYS(read({}), "the environment has no cluster: neither TF_CONFIG nor ranks");
   const environment none({});
   BOOST_TEST(!has_cluster_environment());
@@ -455,15 +455,15 @@ BOOST_AUTO_TEST_CASE(pbs) {
                      {"PBS_NODENUM", "1"}};
   BOOST_TEST(read(task, with_ps(1)) == "worker/1 ps=node163:25104;worker=node163:25105,node164:25104");
   // The job's script, and a task that it gives a rank.
-  CHECK_SAYS(read(plus(task, {{"PBS_TASKNUM", "1"}})), "in a job of PBS, and nothing says which of its tasks it is");
+  CHECK_SAYS(read(plus(task, {{"PBS_TASKNUM", "1"}})), "in a PBS job, but its rank is not known");
   BOOST_TEST(read(plus(task, {{"PBS_TASKNUM", "1"}, {"RANK", "0"}}), with_ps(1)).substr(0, 5) == "ps/0 ");
-  CHECK_SAYS(read(plus(task, {{"PBS_VNODENUM", "3"}})), "PBS_VNODENUM='3' is not a rank of 3");
+  CHECK_SAYS(read(plus(task, {{"PBS_VNODENUM", "3"}})), "PBS_VNODENUM='3' must be less than 3");
   const auto wrong = [&](const std::string& text, const std::string& part) {
     CHECK_SAYS(read(plus(task, {{"PBS_NODEFILE", folder.file("wrong", text)}})), part);
   };
   wrong("", "names no host");
   wrong("node1\n\nnode2\n", ", line 2='' is wrong at character 1: a host name is expected");
-  wrong("node1\nnode[1-2]\n", ", line 2='node[1-2]' is not the name of one host");
+  wrong("node1\nnode[1-2]\n", ", line 2='node[1-2]' must be the name of one host");
   const environment missing(plus(task, {{"PBS_NODEFILE", folder.path + "/none"}}));
   failure(error_code::not_found, [] { cluster_spec::from_environment(); });
 }
@@ -538,8 +538,8 @@ BOOST_AUTO_TEST_CASE(who_does_not_come_to_the_folder_is_named) {
   std::thread other([&] { come(2, third); });
   come(0, first);
   other.join();
-  CHECK_SAYS(first, "rendezvous: ranks 1, 3 and 4 of 5 did not come to " + folder.path + "/weft-j in time");
-  CHECK_SAYS(third, "ranks 1, 3 and 4 of 5 did not come");
+  CHECK_SAYS(first, "rendezvous: ranks 1, 3 and 4 of 5 did not write to " + folder.path + "/weft-j in time");
+  CHECK_SAYS(third, "ranks 1, 3 and 4 of 5 did not write");
   // A folder of somebody else.
   fs::create_directory(folder.path + "/weft-open");
   fs::permissions(folder.path + "/weft-open", fs::perms::all);
@@ -548,7 +548,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_come_to_the_folder_is_named) {
                        rendezvous{0, 2, "127.0.0.1", cluster_secret("known to all tasks alike")}.through_folder(
                            folder.path, "open");
                      }),
-             "nobody else may write to it");
+             "nobody else can write to");
 }
 
 BOOST_AUTO_TEST_CASE(tasks_meet_at_the_first_of_them) {
@@ -563,7 +563,7 @@ BOOST_AUTO_TEST_CASE(tasks_meet_at_the_first_of_them) {
       rendezvous stranger = task;
       stranger.secret = cluster_secret("guessed by somebody");
       const std::string said = failure(error_code::unauthenticated, [&] { stranger.through_first(first); });
-      test::require_says_in_task(said, "does not know this task's secret");
+      test::require_says_in_task(said, "does not have this task's secret");
     }
     return task.through_first(first);
   });
@@ -574,8 +574,8 @@ BOOST_AUTO_TEST_CASE(tasks_meet_at_the_first_of_them) {
     if (task.rank == 1) task.size = 4;
     return task.through_first(first);
   });
-  CHECK_SAYS(disagree[1], "rank 1 says that there are 4 tasks, and rank 0 that there are 3");
-  CHECK_SAYS(disagree[0], "rank 1 of 3 did not come to " + to_string(first) + " in time; rank 1 says that there are 4");
+  CHECK_SAYS(disagree[1], "rank 1 expects 4 tasks, but rank 0 expects 3");
+  CHECK_SAYS(disagree[0], "rank 1 of 3 did not connect to " + to_string(first) + " in time; rank 1 expects 4 tasks");
   failure(error_code::deadline_exceeded, [&] {
     rendezvous{1, 2, "", cluster_secret("known to all tasks alike"), deadline(300ms)}.through_first(first);
   });
@@ -648,18 +648,18 @@ BOOST_AUTO_TEST_CASE(a_task_that_goes_before_all_have_come_may_come_again) {
     return task.through_first(first);
   });
   CHECK_SAYS(found[0],
-             "ranks 1 and 2 of 3 did not come to " + to_string(first) + " in time; rank 1 has come and is gone");
-  CHECK_SAYS(found[1], "still waits for others");
+             "ranks 1 and 2 of 3 did not connect to " + to_string(first) + " in time; rank 1 connected and closed");
+  CHECK_SAYS(found[1], "still waits for other tasks");
   // The others learn of rank 0 who is missing, and why.
   const auto vain = meet(3, [&](rendezvous task) {
     if (task.rank == 0) task.until = deadline(1000ms);
     if (task.rank == 2) task.secret = cluster_secret("guessed by somebody");
     return task.through_first(first);
   });
-  CHECK_SAYS(vain[0], "rank 2 of 3 did not come to ");
-  CHECK_SAYS(vain[0], "a task with another secret than ");
+  CHECK_SAYS(vain[0], "rank 2 of 3 did not connect to ");
+  CHECK_SAYS(vain[0], "a task with a secret other than this task's (");
   CHECK_SAYS(vain[1], vain[0]);
-  CHECK_SAYS(vain[2], "does not know this task's secret");
+  CHECK_SAYS(vain[2], "does not have this task's secret");
 }
 
 BOOST_AUTO_TEST_CASE(of_two_processes_with_one_rank_the_first_is_told) {
@@ -672,9 +672,9 @@ BOOST_AUTO_TEST_CASE(of_two_processes_with_one_rank_the_first_is_told) {
     }
     return task.through_first(first);
   });
-  CHECK_SAYS(found[0], "rank 2 of 3 did not come to " + to_string(first) + " in time; rank 1 has come twice");
-  CHECK_SAYS(found[1], "another process has come to " + to_string(first) + " as rank 1 of 3");
-  CHECK_SAYS(found[2], "rank 1 has come twice");
+  CHECK_SAYS(found[0], "rank 2 of 3 did not connect to " + to_string(first) + " in time; rank 1 connected twice");
+  CHECK_SAYS(found[1], "another process connected to " + to_string(first) + " as rank 1 of 3");
+  CHECK_SAYS(found[2], "rank 1 connected twice");
 }
 
 // As torchrun and mpirun on one machine do it: whole processes, from their environment to a cluster.

@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_wait_for_the_same_tasks_is_reported_once) {
   BOOST_CHECK_THROW(wait(2, 250ms), error);
   lose(2, 21, "/job:ps/task:0");
   wait(2, 20s);
-  CHECK_SAYS(reports[0], "in place of /job:worker/task:1 (it has closed its connection, as /job:ps/task:0)");
+  CHECK_SAYS(reports[0], "a replacement for /job:worker/task:1 (it has closed its connection, as /job:ps/task:0)");
   CHECK_SAYS(reports[1], "/job:worker/task:1 (it has closed its connection, as /job:ps/task:1), /job:worker/task:2 (");
 }
 

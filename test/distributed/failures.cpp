@@ -55,7 +55,7 @@ std::string train(const cluster_spec& cluster, int index, consistency mode, doub
 
 /// A killed task is noticed by its connection, a stopped one by its silence.
 void check_names(const std::string& text, const std::string& lost, int signal) {
-  CHECK_SAYS(text, lost + (signal == SIGKILL ? " has closed its connection" : " has given no sign of life"));
+  CHECK_SAYS(text, lost + (signal == SIGKILL ? " has closed its connection" : " has sent no heartbeat"));
 }
 
 /// The chief, who meets the others and, after a while, ends with an error.
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_number_of_workers_that_nobody_can_have_is_refused) {
     options.min_workers = wrong;
     basic_server<in_process> here(cluster, "ps", 0, options);
     CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { here.join(1s); }),
-               "min_workers must be from 1 to 2, the number of workers, and is " + std::to_string(wrong));
+               "min_workers must be from 1 to 2, the number of workers; it is " + std::to_string(wrong));
   }
 }
 
@@ -265,9 +265,9 @@ BOOST_AUTO_TEST_CASE(a_stopped_worker_is_lost_within_two_seconds) {
   std::this_thread::sleep_for(700ms);
   const auto start = steady::now();
   second.signal(SIGSTOP);
-  CHECK_SAYS(first.text(), "/job:worker/task:1 has given no sign of life for");
+  CHECK_SAYS(first.text(), "/job:worker/task:1 has sent no heartbeat for");
   BOOST_TEST(test::seconds_since(start) < 2.2 + test::slack);
-  CHECK_SAYS(ps.text(), "lost: /job:worker/task:1 has given no sign of life");
+  CHECK_SAYS(ps.text(), "lost: /job:worker/task:1 has sent no heartbeat");
 }
 
 BOOST_AUTO_TEST_CASE(a_task_that_goes_on_after_it_was_given_up_learns_so) {
@@ -281,8 +281,8 @@ BOOST_AUTO_TEST_CASE(a_task_that_goes_on_after_it_was_given_up_learns_so) {
     std::this_thread::sleep_for(2500ms);
     second.signal(SIGCONT);
     const std::string text = second.text();
-    CHECK_SAYS(text, "/job:ps/task:0 has given up /job:worker/task:1, which has given no sign of life for ");
-    CHECK_SAYS(text, "(/job:worker/task:1 itself was held up for 2");
+    CHECK_SAYS(text, "/job:ps/task:0 declared /job:worker/task:1 lost, which has sent no heartbeat for ");
+    CHECK_SAYS(text, "(/job:worker/task:1 itself was delayed by 2");
     BOOST_TEST(!contains(text, "was killed"));
   }
 }
@@ -323,7 +323,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_does_not_blame_workers_for_another_ones_
   // A worker that has seen it may leave, and say so, before this server sees it.
   const std::string text = ps.text();
   CHECK_SAYS(text, "synchronous training ended early: ");
-  CHECK_SAYS(text.substr(text.find("ended early: ")), "/job:ps/task:0 has closed its connection without a goodbye");
+  CHECK_SAYS(text.substr(text.find("ended early: ")), "/job:ps/task:0 has closed its connection unexpectedly");
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_rank_of_an_all_reduce_is_named_by_all) {
@@ -565,11 +565,11 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_held_up_blames_nobody_else) {
   process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
   std::this_thread::sleep_for(400ms);
   ps.signal(SIGSTOP);
-  for (process* each : {&first, &second}) CHECK_SAYS(each->text(), "/job:ps/task:0 has given no sign of life for");
+  for (process* each : {&first, &second}) CHECK_SAYS(each->text(), "/job:ps/task:0 has sent no heartbeat for");
   ps.signal(SIGCONT);
   const std::string report = ps.text();
   for (const char* worker : {"/job:worker/task:0", "/job:worker/task:1"})
-    CHECK_SAYS(report, worker + std::string(" has given up /job:ps/task:0, which has given no sign of life for"));
+    CHECK_SAYS(report, worker + std::string(" declared /job:ps/task:0 lost, which has sent no heartbeat for"));
   BOOST_TEST(!contains(report, "was killed"));
 }
 
@@ -591,8 +591,9 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_refused_is_not_said_to_be_killed) {
   process first([&] { return synchronous(0, 3); });
   process second([&] { return synchronous(1, 3); });
   process third([&] { return synchronous(2, 4); });
-  const std::string why = "/job:worker/task:2 was refused, for it does not train the same model: its seed is 4";
-  CHECK_SAYS(third.text(), "/job:worker/task:2 does not train the same model: its seed is 4, the first worker's 3");
+  const std::string why = "/job:worker/task:2 was rejected, because it does not train the same model: its seed is 4";
+  CHECK_SAYS(third.text(),
+             "/job:worker/task:2 does not train the same model: its seed is 4, but the first worker's is 3");
   for (process* each : {&first, &second}) CHECK_SAYS(each->text(), why);
   const std::string report = ps.text();
   CHECK_SAYS(report, "synchronous training ended early: " + why);

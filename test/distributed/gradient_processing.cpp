@@ -663,19 +663,20 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_made_of_the_mean_is_refused) {
     return apply_gradients(slow, add_l2(clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5), 0.1), m.count);
   };
   BOOST_TEST(contains(refusal(decayed, parameter_server<synchronous>{}, 1),
-                      "w: its gradient is changed before its update in a way that parameter servers do not repeat"));
-  BOOST_TEST(contains(refusal(decayed, parameter_server<synchronous>{}, 1), "train by collective"));
+                      "w: parameter servers cannot apply the change of its gradient to the mean"));
+  BOOST_TEST(contains(refusal(decayed, parameter_server<synchronous>{}, 1), "use collective"));
   const auto by_other_norm = [](model& m) {
     const auto gradients = compute_gradients(m.loss, m.w, m.b);
     return apply_gradients(slow, clip_by_global_norm(gradients, 0.5, let(global_norm(gradients) * 2.0f)), m.count);
   };
-  BOOST_TEST(contains(refusal(by_other_norm, parameter_server<synchronous>{}, 1), "w: its gradient is changed"));
+  BOOST_TEST(contains(refusal(by_other_norm, parameter_server<synchronous>{}, 1),
+                      "w: parameter servers cannot apply the change of its gradient"));
   const auto counts_another = [](model& m) {
     const auto [of_w, of_b] = clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5);
     return apply_gradients(slow, of_w, m.count);
   };
   BOOST_TEST(contains(refusal(counts_another, parameter_server<synchronous>{}, 1),
-                      "w: the global norm that clips its gradient counts a gradient of another variable"));
+                      "w: the global norm that clips its gradient includes the gradient of another variable"));
   // An asynchronous update has one worker's gradient, and so has that of a single worker.
   BOOST_TEST(!contains(refusal(clipped, parameter_server<asynchronous>{}, 1), "clipped"));
   BOOST_TEST(!contains(refusal(clipped, parameter_server<synchronous>{}, 1, 1), "clipped"));
@@ -684,7 +685,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_made_of_the_mean_is_refused) {
     of_w.gradient = let(of_w.gradient * m.loss);
     return apply_gradients(slow, of_w, of_b, m.count);
   };
-  BOOST_TEST(contains(refusal(by_the_loss, collective{}, 0), "w: what is made of its gradient depends on x"));
+  BOOST_TEST(contains(refusal(by_the_loss, collective{}, 0), "w: the change of its gradient depends on x"));
 }
 
 // Sums and products with variables and constants commute with the mean.

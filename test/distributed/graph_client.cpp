@@ -110,12 +110,12 @@ BOOST_AUTO_TEST_CASE(clients_with_another_secret_or_graph_are_refused) {
     graph_client client(address_of(tasks, 0),
                         {.connect_timeout = 2s, .secret = cluster_secret("some other secret 123")});
   });
-  BOOST_TEST(stranger.find("another secret") != std::string::npos, stranger);
+  BOOST_TEST(stranger.find("have this client's secret") != std::string::npos, stranger);
   const std::string differs = problem_of([&] {
     session s(other, {.target = address_of(tasks, 0)});
     s.get(v);
   });
-  BOOST_TEST(differs.find("another one than this task's") != std::string::npos, differs);
+  BOOST_TEST(differs.find("differs from this task's") != std::string::npos, differs);
   const std::string nobody =
       problem_of([&] { graph_client client("weft://" + free_addresses(tcp(), 1), {.connect_timeout = 300ms}); });
   BOOST_TEST(nobody.find("connect to 127.0.0.1") != std::string::npos, nobody);
@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(addresses_that_serve_no_client_are_reported_soon) {
   BOOST_TEST(contains(problem, "name the address of a task that is running"), problem);
   const server without(cluster, "worker", 0);
   problem = problem_of([&] { graph_client(where, options); });
-  BOOST_TEST(contains(problem, "/job:worker/task:0 has not made a graph_service"), problem);
+  BOOST_TEST(contains(problem, "/job:worker/task:0 has not created a graph_service"), problem);
   // The same for another task than the one at the address.
   graph g;
   const auto x = placeholder<float>(g, "x");
@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(addresses_that_serve_no_client_are_reported_soon) {
   graph_client client("weft://" + to_string(other.address()), options);
   session s(g, {.target = client.target()});
   problem = problem_of([&] { s.eval(y, with(x, 1.0f)); });
-  BOOST_TEST(contains(problem, "/job:worker/task:0 has not made a graph_service"), problem);
+  BOOST_TEST(contains(problem, "/job:worker/task:0 has not created a graph_service"), problem);
 }
 
 BOOST_AUTO_TEST_CASE(variables_of_a_new_process_are_listed_and_initialized) {
@@ -408,7 +408,7 @@ BOOST_AUTO_TEST_CASE(a_task_that_is_stopped_ends_steps_and_then_its_process) {
   servers[2]->members().await_verdict(1, deadline(20s));
   task.signal(SIGCONT);
   const std::string end = task.text();
-  BOOST_TEST(contains(end, "has given up /job:worker/task:1"), end);
+  BOOST_TEST(contains(end, "declared /job:worker/task:1 lost"), end);
   BOOST_TEST(contains(end, "start this task again"), end);
 }
 
@@ -567,7 +567,7 @@ BOOST_AUTO_TEST_CASE(a_task_with_fewer_devices_refuses_sessions_of_its_predecess
     BOOST_TEST((code == error_code::unavailable || code == error_code::failed_precondition), said);
     std::this_thread::sleep_for(10ms);
   }
-  CHECK_SAYS(said, "the session knows this task with 64 CPU and 0 GPU devices, but it has 1 and 0");
+  CHECK_SAYS(said, "the session expects 64 CPU and 0 GPU devices in this task, but it has 1 and 0");
   BOOST_TEST((code_of([&] { s.set(v, 1.0f); }) == error_code::failed_precondition));
 }
 

@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(a_proof_is_of_no_use_in_another_place) {
   c.bytes.swap(a.bytes);
   BOOST_CHECK_EXCEPTION(other.advance(), error,
                         test::says(error_code::failed_precondition,
-                                   "a task with the same secret looked for another task than /job:worker/task:0"));
+                                   "a task with the same secret expected a task other than /job:worker/task:0"));
 }
 
 // Without the secret there is no proof of it, and a rejection that anybody could have sent is not one either.
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(another_secret_is_told_from_another_name) {
   BOOST_TEST(!dialler.knows_secret());
   dialler.reject(error(error_code::failed_precondition, "", ""));
   BOOST_CHECK_EXCEPTION(other.advance(), error,
-                        test::says(error_code::unauthenticated, "does not know this task's secret"));
+                        test::says(error_code::unauthenticated, "does not have this task's secret"));
 }
 
 BOOST_AUTO_TEST_CASE(what_was_overheard_once_opens_nothing) {
@@ -421,7 +421,7 @@ BOOST_AUTO_TEST_CASE(the_tasks_of_a_user_share_a_secret_by_themselves) {
   BOOST_TEST(here.in_process(own_proof, "handed over by a launcher") != first);
   BOOST_TEST(here.in_process(own_proof, "handed over by a launcher") ==
              proof_of(cluster_secret("handed over by a launcher")));
-  CHECK_SAYS(here.in_process(own_proof, "short"), "that of WEFT_SECRET) needs at least 16 bytes and has 5");
+  CHECK_SAYS(here.in_process(own_proof, "short"), "from WEFT_SECRET) must have at least 16 bytes; it has 5");
 }
 
 // As editors, shells and other systems leave a file: the tasks of all hosts have one secret.
@@ -443,12 +443,13 @@ BOOST_AUTO_TEST_CASE(a_secret_is_the_first_line_of_a_file_without_what_editors_a
   // 16 bytes are enough, 15 are not, wherever they come from.
   from_file("0123456789abcdef\r\n");
   const auto short_one = [](auto make) { return test::failure(error_code::invalid_argument, make); };
-  const std::string remedy = "needs at least 16 bytes and has 15; weft_launch --make_secret FILE writes a random one";
+  const std::string remedy =
+      "must have at least 16 bytes; it has 15; weft_launch --make_secret FILE writes a random one";
   CHECK_SAYS(short_one([&] { from_file("0123456789abcde\r\n"); }), remedy);
   CHECK_SAYS(short_one([&] { from_file("0123456789abcde            "); }), remedy);
   CHECK_SAYS(short_one([&] { cluster_secret("0123456789abcde"); }), remedy);
   CHECK_SAYS(here.in_process(own_proof, "0123456789abcde  "), remedy);
-  CHECK_SAYS(short_one([&] { from_file(""); }), "needs at least 16 bytes and has 0");
+  CHECK_SAYS(short_one([&] { from_file(""); }), "must have at least 16 bytes; it has 0");
   CHECK_SAYS(short_one([&] { from_file("\nthe first line, 16 bytes or more\n"); }), "has 0");
   CHECK_SAYS(short_one([&] { from_file(std::string(5000, 'x')); }), "has more than 4095 bytes");
   CHECK_SAYS(here.in_process([&] {
@@ -456,7 +457,7 @@ BOOST_AUTO_TEST_CASE(a_secret_is_the_first_line_of_a_file_without_what_editors_a
     from_file("too short\n");
     return own_proof();
   }),
-             "needs at least 16 bytes and has 9");
+             "must have at least 16 bytes; it has 9");
 }
 
 BOOST_AUTO_TEST_CASE(a_secret_file_is_made_once_and_for_its_owner_alone) {
@@ -516,7 +517,7 @@ BOOST_AUTO_TEST_CASE(a_secret_that_others_could_know_is_refused) {
   }
   ::chmod(here.file().c_str(), 0600);
   ::chmod(here.file().parent_path().c_str(), 0777);
-  CHECK_SAYS(here.in_process(own_proof), "nobody else may write to it");
+  CHECK_SAYS(here.in_process(own_proof), "not writable by others");
   ::chmod(here.file().parent_path().c_str(), 0700);
   const fs::path elsewhere = here.path / "elsewhere";
   fs::rename(here.file(), elsewhere);
@@ -531,7 +532,7 @@ BOOST_AUTO_TEST_CASE(a_secret_that_others_could_know_is_refused) {
   fs::remove(here.file());
   std::ofstream(here.file()) << "half";
   ::chmod(here.file().c_str(), 0600);
-  CHECK_SAYS(here.in_process(own_proof), "needs at least 16 bytes and has 4");
+  CHECK_SAYS(here.in_process(own_proof), "must have at least 16 bytes; it has 4");
 }
 
 BOOST_AUTO_TEST_CASE(a_file_may_be_named) {

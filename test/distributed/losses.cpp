@@ -260,7 +260,7 @@ std::vector<row> rows() {
                {{victim, {killed(10)}}},
                {{1 - victim, {"first 0 made 60 global 60 ", ps ? "" : "view 2 of 1 worker: " + other + " chief 1 "}}});
       r->values = unchecked;
-      r->leader = {"training goes on with 1 of 2 workers: " + worker(victim) + " has"};
+      r->leader = {"training continues with 1 of 2 workers: " + worker(victim) + " has"};
       r->seconds = 15;
     }
     // ---- the others compute what the lost worker would have ----
@@ -315,7 +315,7 @@ std::vector<row> rows() {
       .values = alike;
 
   // ---- another process takes the place of the lost one ----
-  const std::string waits = "training waits up to 20 s for a process in place of ";
+  const std::string waits = "training waits up to 20 s for a replacement for ";
   for (const bool shared : {true, false})
     for (const int workers : {2, 3}) {
       const int victim = shared == (workers == 2) ? 0 : 1;
@@ -337,14 +337,14 @@ std::vector<row> rows() {
   add("1_server_waits_for_a_killed_worker", 1, 2, serve, wait_for{20s}, 12,
       {{1, {killed(4), {.when = begins::when_noticed}}}},
       {{0,
-        {" waits 2 [" + waits + worker(1) + " (it has closed its ", "as /job:ps/task:0 has seen",
+        {" waits 2 [" + waits + worker(1) + " (it has closed its ", "as reported by /job:ps/task:0",
          "[training continues with step "}}})
       .servers = {waits + worker(1) + " (it has closed its ", "training continues with step ", "lost updates: 0"};
   // The stopped worker ends when it continues, and does not wait for a replacement of a live server.
   r = &add("1_server_waits_for_a_stopped_worker", 1, 2, serve, wait_for{20s}, 12, {{1, {{fault::stopped, 6}, {}}}},
            {{0, {" rollbacks 0 "}}});
   r->first = {{1,
-               {"/job:ps/task:0 has given up /job:worker/task:1, which has given no sign of life for ",
+               {"/job:ps/task:0 declared /job:worker/task:1 lost, which has sent no heartbeat for ",
                 "start this worker again"}}};
   r->also = [](const outcome& out) { BOOST_TEST(out.end_of_stopped < 2); };
   r->shards_every = 5;
@@ -356,7 +356,7 @@ std::vector<row> rows() {
   for (const auto& [then, name] :
        {std::pair{loss_action::stop, "stop"}, {loss_action::shrink, "shrink"}, {loss_action::take_over, "take_over"}}) {
     const parts is_late{"made 50 global 50 view 2 of 3 workers",
-                        " late: exchange: a process that takes the place of /job:worker/task:1 has not"};
+                        " late: exchange: no replacement for /job:worker/task:1 has"};
     r = &add(std::string("all_reduce_keeps_deadlines_while_it_waits_to_") + name, 0, 3, reduce,
              wait_for{20s}.then(then), 50, {{1, {killed(10), {.when = begins::when_steps_are_late}}}},
              {{0, is_late}, {2, is_late}});
@@ -416,8 +416,7 @@ BOOST_AUTO_TEST_CASE(a_replacement_that_comes_too_late_does_not_wait) {
   test::progress seen;
   const training how{.by = by_reduction, .on_loss = shrinks, .steps = 1};
   const std::string problem = how.by(cluster, 1, how, seen).problem;
-  BOOST_TEST(contains(problem, "training has ended without /job:worker/task:1: /job:worker/task:0 has finished it"),
-             problem);
+  BOOST_TEST(contains(problem, "training ended without /job:worker/task:1: /job:worker/task:0 finished it"), problem);
   BOOST_TEST(test::seconds_since(since) < 10);
 }
 
@@ -578,7 +577,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone) {
                               false,
                               -2,
                               {0},
-                              "training goes on with 1 of 2 workers: /job:worker/task:1 has",
+                              "training continues with 1 of 2 workers: /job:worker/task:1 has",
                               ""},
                              {wait_for{300ms}.then(loss_action::take_over),
                               false,
@@ -654,7 +653,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_replacement_ends_nothing_but_itself) {
   std::thread chief([&] { problem = as_worker(all, 0, terms, now, pushes(now, 1)); });
   die_between_servers(all, terms, 3);
   BOOST_TEST(contains(as_worker(all, 1, other, second, pushes(second, 3)),
-                      "waits 20000 ms for a lost worker, then shrinks, the first worker"));
+                      "waits 20000 ms for a lost worker, then shrinks, but the first worker's is"));
   BOOST_TEST(contains(as_worker(all, 1, terms, second, pushes(second, 3), 8),
                       "/job:worker/task:1 does not train the same model"));
   BOOST_TEST(as_worker(all, 1, terms, second, pushes(second, 3)) == "");
@@ -694,9 +693,9 @@ BOOST_AUTO_TEST_CASE(workers_with_other_policies_and_impossible_terms_are_refuse
     return as_worker(all, index, terms, now, [](client_type&) {});
   };
   BOOST_TEST(contains(refusal(0, training_terms(consistency_model{consistency::synchronous, 2})),
-                      "a step can do without 0 to 1 of 2 workers, not without 2"));
+                      "the number of backup workers must be from 0 to 1 with 2 workers; it is 2"));
   BOOST_TEST(contains(refusal(0, training_terms(consistency::asynchronous, wait_for{1s}.then(loss_action::take_over))),
-                      "needs parameter_server<synchronous>, without backups; use stop or shrink"));
+                      "requires parameter_server<synchronous> without backups; use stop or shrink"));
   for (const std::int64_t wait : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(),
                                   (std::int64_t{1} << 40) + 1, std::int64_t{9'000'000'000'000'000'000}})
     BOOST_TEST(contains(refusal(0, training_terms(in_steps, wait_for{std::chrono::milliseconds(wait)})),
@@ -706,7 +705,7 @@ BOOST_AUTO_TEST_CASE(workers_with_other_policies_and_impossible_terms_are_refuse
     second = refusal(1, training_terms(in_steps, wait_for{40s}));
     pushes(now, 1, 1)(client);
   });
-  BOOST_TEST(contains(ended, "/job:worker/task:1 was refused"), ended);
+  BOOST_TEST(contains(ended, "/job:worker/task:1 was rejected"), ended);
   BOOST_TEST(!contains(ended, "no process has taken its place"), ended);  // nobody was waited for
   BOOST_TEST(contains(second, "synchronous; waits 40000 ms for a lost worker, then stops"));
   BOOST_TEST(contains(second, "synchronous; waits 30000 ms for a lost worker, then stops"));

@@ -247,7 +247,7 @@ void check(const row& r, const std::vector<int>& victims) {
     // Each task reports the beginning of the wait and the step with which training continues.
     if (r.what == fault::killed && in_steps && victims.size() == 1) {
       BOOST_REQUIRE(each.waits.size() == 2u);
-      CHECK_SAYS(each.waits[0], "training waits up to 20 s for a process in place of " + name + " (it has closed its ");
+      CHECK_SAYS(each.waits[0], "training waits up to 20 s for a replacement for " + name + " (it has closed its ");
       CHECK_SAYS(each.waits[1], "training continues with step ");
     }
   }
@@ -260,14 +260,14 @@ void check(const row& r, const std::vector<int>& victims) {
   }
   if (rollbacks.size() <= 1) BOOST_TEST((results[0].steps == steps));
   if (r.what == fault::stopped) {
-    CHECK_SAYS(said, "has given up " + name + ", which has given no sign of life for ");
+    CHECK_SAYS(said, "declared " + name + " lost, which has sent no heartbeat for ");
     CHECK_SAYS(said, "start this parameter server again");
   }
   for (int task = 0; task < r.ps; ++task) {
     const std::string text = all.text(task);
     if (r.ps == 1 || in_steps) BOOST_TEST(text.ends_with("lost updates: " + std::to_string(r.lost_updates)), text);
     if (r.what != fault::killed || !in_steps || victims != std::vector{1 - task}) continue;
-    CHECK_SAYS(text, "training waits up to 20 s for a process in place of " + name + " (it has closed its ");
+    CHECK_SAYS(text, "training waits up to 20 s for a replacement for " + name + " (it has closed its ");
     CHECK_SAYS(text, "training continues with step ");
   }
 }
@@ -376,14 +376,14 @@ BOOST_AUTO_TEST_CASE(a_start_that_is_refused_changes_nothing_in_the_folder) {
       BOOST_TEST(contains(each.problem, problem), each.problem);
     BOOST_TEST((at.contents() == before));
   };
-  const std::string other = "is of another training";
+  const std::string other = "is of a training run other than";
   const auto check_all = [&] {
-    check(2, variant::usual, "it trains synchronous, the first worker asynchronous", by_arrival);
-    check(2, variant::usual, other + " than the first worker's", train<parameter_server<synchronous_with_backups<1>>>);
+    check(2, variant::usual, "its training is synchronous, but the first worker's is asynchronous", by_arrival);
+    check(2, variant::usual, other + " the first worker's", train<parameter_server<synchronous_with_backups<1>>>);
     check(2, variant::other_variables, other);
     check(2, variant::other_optimizer, other);
-    check(2, variant::other_seed, other + " than the first worker's: its seed is 3, the first worker's 4");
-    check(2, variant::other_settings, "its settings are '', the first worker's 'two epochs'");
+    check(2, variant::other_seed, other + " the first worker's: its seed is 3, but the first worker's is 4");
+    check(2, variant::other_settings, "its settings are '', but the first worker's are 'two epochs'");
     check(1, variant::usual, "is of a cluster with 2 parameter servers");
     check(3, variant::usual, "is of a cluster with 2 parameter servers");
   };
@@ -572,6 +572,6 @@ BOOST_AUTO_TEST_CASE(only_synchronous_training_is_taken_over) {
   const auto refusal = [&](decltype(training::by) by) {
     return by(cluster, 0, {.on_loss = wait_for{1s}.then(loss_action::take_over)}, seen).problem;
   };
-  BOOST_TEST(contains(refusal(by_arrival), "needs parameter_server<synch"));
+  BOOST_TEST(contains(refusal(by_arrival), "requires parameter_server<synch"));
   BOOST_TEST(contains(refusal(train<parameter_server<synchronous_with_backups<1>>>), "without backups"));
 }

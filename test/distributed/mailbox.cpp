@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(values_of_another_size_and_too_many_of_them) {
     mailbox::put(mailbox::open(box, 2, 100, parked), counted(100));
     BOOST_REQUIRE(box->failure());
     CHECK_SAYS(box->failure()->sentence(),
-               "values of more than " + std::to_string(150 + overhead) + " bytes wait here");
+               "values that wait for their steps exceed " + std::to_string(150 + overhead) + " bytes");
     BOOST_TEST(parked.now() == 100u + overhead);
     box->close();
     BOOST_TEST(parked.now() == 0u);

@@ -339,10 +339,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_model_is_refused_in_words, T, transports) 
   });
   BOOST_TEST(problems[0] == "");
   CHECK_SAYS(problems[1], "/job:worker/task:1 does not train the same model: its graph has hash 8");
-  CHECK_SAYS(problems[2], "variable 'w' has 999 elements there and 1000 at the first worker");
-  CHECK_SAYS(problems[3], "' is trained by gradient_descent with another learning rate");
-  CHECK_SAYS(problems[5], "variable 'w' is trained by adam there and by gradient_descent at the first worker");
-  CHECK_SAYS(problems[4], "it trains synchronous, the first worker asynchronous");
+  CHECK_SAYS(problems[2], "variable 'w' has 999 elements, but the first worker's has 1000");
+  CHECK_SAYS(problems[3], "' is trained by gradient_descent with a different learning rate");
+  CHECK_SAYS(problems[5], "variable 'w' is trained by adam, but the first worker's by gradient_descent");
+  CHECK_SAYS(problems[4], "its training is synchronous, but the first worker's is asynchronous");
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(whoever_waits_is_told_for_whom, T, transports) {
@@ -390,7 +390,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(mistakes_of_the_caller, T, transports) {
     long_name[0].name.assign(5000, 'w');
     const std::string too_long = test::failure(
         error_code::invalid_argument, [&] { parameter_client(here, long_name, consistency::asynchronous, 7, 20s); });
-    if (!contains(too_long, "must have at most 4096 bytes and has 5000")) throw std::runtime_error(too_long);
+    if (!contains(too_long, "must have at most 4096 bytes; it has 5000")) throw std::runtime_error(too_long);
     const graph_identity wordy(7, 0, std::string(5000, 's'));  // settings are cut, by all alike
     parameter_client client(here, two_variables(1), consistency::asynchronous, wordy, 20s);
     values gradient(1), now(0), short_one(0, 10);
@@ -417,11 +417,11 @@ BOOST_AUTO_TEST_CASE(workers_without_a_number_between_are_refused_at_once) {
       {"ps", all.substr(0, first)},
       {"worker", "1@" + all.substr(first + 1, second - first - 1) + ",2@" + all.substr(second + 1)}};
   server here(cluster, "worker", 1);
-  BOOST_CHECK_EXCEPTION(
-      parameter_client(here, two_variables(1), consistency::asynchronous, 7, 20s), error, [](const error& e) {
-        return e.code() == error_code::failed_precondition &&
-               contains(e.what(), "the tasks of job 'worker' divide the work, so number them from 0 without holes");
-      });
+  BOOST_CHECK_EXCEPTION(parameter_client(here, two_variables(1), consistency::asynchronous, 7, 20s), error,
+                        [](const error& e) {
+                          return e.code() == error_code::failed_precondition &&
+                                 contains(e.what(), "the tasks of job 'worker' must be numbered from 0 without gaps");
+                        });
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(one_client_after_the_other_goes_on_counting, T, transports) {
@@ -560,7 +560,7 @@ BOOST_AUTO_TEST_CASE(what_a_peer_says_cannot_write_on_the_terminal) {
     first = 1;
     client.done(10s);
   });
-  CHECK_SAYS(problems[1], "variable 0 is '\\x1b[2J\\x1b]0;yours\\x07w\\x0a' there and 'w' at the first worker");
+  CHECK_SAYS(problems[1], "variable 0 is '\\x1b[2J\\x1b]0;yours\\x07w\\x0a', but the first worker's is 'w'");
   for (const char c : problems[1]) BOOST_TEST(static_cast<unsigned char>(c) >= 0x20);
 }
 
@@ -601,7 +601,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_worker_that_asks_for_nothing_does_not_hold_a_ser
   BOOST_REQUIRE(reports[0].lost.size() == 2u);
   for (std::size_t i = 0; i < 2; ++i)
     CHECK_SAYS(reports[0].lost[i],
-               "/job:worker/task:" + std::to_string(i + 1) + " is there, but has asked for nothing for");
+               "/job:worker/task:" + std::to_string(i + 1) + " is alive, but has sent no request for");
 }
 
 BOOST_AUTO_TEST_CASE(a_request_that_stops_in_the_middle_is_given_up) {
@@ -783,7 +783,7 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
           test::require_says_in_task(
               test::failure(error_code::failed_precondition,
                             [&] { parameter_client(here, a_table(8), consistency::asynchronous, 7, 20s); }),
-              "of rows, or of all elements");
+              "sparse or dense");
         }
         parameter_client(here, a_table(), consistency::asynchronous, 7, 20s).done(20s);
       },

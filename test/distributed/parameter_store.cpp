@@ -425,15 +425,15 @@ BOOST_AUTO_TEST_CASE(rows_that_are_not_what_they_should_be_are_refused_in_words)
   CHECK_SAYS(refused(message()), "ends before the rows of 'table'");
   CHECK_SAYS(refused(message().floats({0})), "ends before the rows of 'table'");
   CHECK_SAYS(refused(message().count(2).numbers(0, 1).floats({1, 2})),
-             "announces 2 rows of 'table' and has bytes for 1");
+             "announces 2 rows of 'table', but has bytes for 1");
   CHECK_SAYS(refused(message().count(~std::uint64_t{0})), "announces 18446744073709551615 rows");
-  CHECK_SAYS(refused(message().count(std::uint64_t{1} << 60)), "and has bytes for 0");  // times 16 it is 0
+  CHECK_SAYS(refused(message().count(std::uint64_t{1} << 60)), "but has bytes for 0");  // times 16 it is 0
   CHECK_SAYS(refused(message().count(1).numbers(4).floats({1, 2})), "have the index 4, which is not in [0, 4)");
   CHECK_SAYS(refused(message().count(1).numbers(-1).floats({1, 2})), "have the index -1, which is not in [0, 4)");
-  CHECK_SAYS(refused(message().count(2).numbers(2, 2).floats({1, 2, 3, 4})), "index 2 after 2; indices ascend");
-  CHECK_SAYS(refused(message().count(2).numbers(3, 1).floats({1, 2, 3, 4})), "index 1 after 3; indices ascend");
+  CHECK_SAYS(refused(message().count(2).numbers(2, 2).floats({1, 2, 3, 4})), "index 2 after 2; indices must ascend");
+  CHECK_SAYS(refused(message().count(2).numbers(3, 1).floats({1, 2, 3, 4})), "index 1 after 3; indices must ascend");
   CHECK_SAYS(refused(message().count(5).numbers(0, 1, 2, 3, 3).floats({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})),
-             "are 5; it has 4");
+             "are too many: 5, but the variable has 4");
   CHECK_SAYS(refused(message().count(1).numbers(1).floats({1, 2, 3})), "4 bytes follow them");
   BOOST_TEST((floats_of(store) == std::vector<float>(9)));  // nothing was applied
   // And in the list of variables.

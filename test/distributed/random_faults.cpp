@@ -670,10 +670,10 @@ class judge {
       const bool left = any(rank, [](const life& l) {  // a fault may hit one whose goodbye is on its way
         return !l.ended_by_force() || l.was_terminated || !l.words().empty() || l.of.finished;
       });
-      if (says("has closed its connection without a goodbye") && !cut)
+      if (says("has closed its connection unexpectedly") && !cut)
         return name(rank) + " is said to be killed and was not";
-      if (says("has given no sign of life") && !silent) return name(rank) + " is said to be silent and was not";
-      if (contains(text, "has given up " + name(rank) + ", which has given no sign of life") && !silent)
+      if (says("has sent no heartbeat") && !silent) return name(rank) + " is said to be silent and was not";
+      if (contains(text, "declared " + name(rank) + " lost, which has sent no heartbeat") && !silent)
         return name(rank) + " is said to have been silent and was not";
       if (says("was started again") && of_rank_.at(rank).size() < 2)
         return name(rank) + " is said to be started again and was not";
@@ -693,7 +693,7 @@ class judge {
             !is_ps(by) && by.stops.empty())
           return name(by.rank) + " waits for " + name(rank) + ", which is there";
     }
-    for (const char* never : {"broke the protocol", "malformed", "checksum", "had applied update", "internal",
+    for (const char* never : {"broke the protocol", "malformed", "checksum", "had already applied update", "internal",
                               "wrong kind", "is at step", "different clusters", "another process is"})
       if (contains(text, never)) return name(by.rank) + " says '" + never + "'";
     return {};
@@ -774,7 +774,7 @@ class judge {
       return someone ? verdict{} : name(of.rank) + " names nobody";
     }
     if (survives_losses(plan_.how.how)) {
-      if (contains(of.said, "train on without this one") || contains(of.said, "had the values of training")) return {};
+      if (contains(of.said, "continue without this one") || contains(of.said, "had the current variables")) return {};
     }
     if (!names_a_victim(of.said)) return name(of.rank) + " names nobody who failed";
     if (plan_.how.how == strategy::asynchronous && !is_ps(of) && !ps_was_hit() && !too_few_may_be_left() &&
@@ -1018,7 +1018,7 @@ verdict wrong_words(const schedule& plan, const outcome& out) {
     if (contains(text, in_vain) && each->ended < each->started + plan.how.on_loss.wait)
       return name_of(plan.how, each->rank) + " says that nobody has come, and has not waited";
     for (const auto& [when, what] : each->went_on) {
-      if (!contains(what, "training goes on")) continue;
+      if (!contains(what, "training continues with")) continue;
       const bool goes_on = std::any_of(out.lives.begin(), out.lives.end(), [&, at = when](const auto& other) {
         return other->rank >= plan.how.ps && (other->ended == 0ms || other->ended > at || other->started > at);
       });
@@ -1440,7 +1440,7 @@ verdict wrong_after_servers(const schedule& plan, const outcome& out, shard_runs
     const std::string words = each->words();
     none_was_committed |=
         contains(words, "no step has been committed") || contains(words, "has no manifest of the run") ||
-        contains(words, "no step is known to be complete") || contains(words, "no step of that is committed") ||
+        contains(words, "no step is known to be complete") || contains(words, "no step of that run is committed") ||
         contains(words, "without a shard of this run");
   }
   if (const verdict bad = wrong_shards(plan)) return bad;
@@ -1460,7 +1460,7 @@ verdict wrong_after_servers(const schedule& plan, const outcome& out, shard_runs
     if (came_too_late(plan, out, *each)) continue;
     if (contains(each->said, "without a shard of this run")) continue;  // it was killed before it had written one
     // Its run was lost before anything was committed; who has finished has taken it over, from the beginning.
-    if (plan.how.on_loss.then == loss_action::take_over && contains(each->said, "no step of that is committed"))
+    if (plan.how.on_loss.then == loss_action::take_over && contains(each->said, "no step of that run is committed"))
       continue;
     if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
     if (plan.how.how == strategy::synchronous && each->of.values != reference)

@@ -213,13 +213,13 @@ BOOST_AUTO_TEST_CASE(workers_with_different_seeds_are_refused) {
   train(collective{}, gradient_descent{}, 0, in_process{}, &problems, 4);
   const std::string all = problems[0] + problems[1];
   BOOST_TEST_INFO(all);
-  BOOST_TEST((contains(all, "its seed is 4, that of /job:worker/task:0 3") ||
-              contains(all, "its seed is 3, that of /job:worker/task:1 4")));
+  BOOST_TEST((contains(all, "its seed is 4, but 3 in /job:worker/task:0") ||
+              contains(all, "its seed is 3, but 4 in /job:worker/task:1")));
   train(parameter_server<asynchronous>{}, gradient_descent{}, 1, in_process{}, &problems, 4);
   const std::string any = problems[0] + problems[1];
   BOOST_TEST_INFO(any);
-  BOOST_TEST(
-      (contains(any, "its seed is 4, the first worker's 3") || contains(any, "its seed is 3, the first worker's 4")));
+  BOOST_TEST((contains(any, "its seed is 4, but the first worker's is 3") ||
+              contains(any, "its seed is 3, but the first worker's is 4")));
 }
 
 // Both tasks run the worker's part of the program.
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_makes_a_session_is_told_to_join) {
   std::thread ps([&] { run("ps", problems[0]); });
   run("worker", problems[1]);
   ps.join();
-  const std::string why = "a parameter server must call join(), and /job:ps/task:0 makes a session";
+  const std::string why = "a parameter server must call join(), but /job:ps/task:0 creates a session";
   CHECK_SAYS(problems[0], "replicated_session: " + why);
   CHECK_SAYS(problems[1], "/job:ps/task:0 has left the cluster after an error: replicated_session: " + why);
 }
@@ -319,11 +319,11 @@ BOOST_AUTO_TEST_CASE(nodes_of_other_tasks_are_refused) {
         "is placed on " + to_string(other) +
             ", but a graph runs in one task; this is /job:worker/task:0, which has 1 CPU device(s) and 0 GPU(s)");
   CHECK_SAYS(problems_of(servers, 1, worker0, none),
-             "w: is placed on /job:worker/task:0, and parameter servers keep variables: name one of the 1 tasks of "
+             "w: is placed on /job:worker/task:0, but parameter servers keep the variables; name one of the 1 tasks of "
              "/job:ps, or none");
   CHECK_SAYS(problems_of(servers, 1, ps7, none), "the job has 1 tasks");
   CHECK_SAYS(problems_of(collective{}, 0, ps0, none),
-             "w: is placed on /job:ps/task:0, and every worker keeps all variables here");
+             "w: is placed on /job:ps/task:0, but with this strategy every worker keeps all variables");
 }
 
 // ---- exactly once, whatever the strategy ----
@@ -822,7 +822,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_shared_is_refused) {
   BOOST_TEST(contains(refused([](graph& g) { variable<std::int64_t, dims<2>>(g, "n", 0, variable_kind::counter); }),
                       "a counter must be one std::int64_t or std::int32_t"));
   const session_options shared{.variables = {"", [](const auto&...) { return storage(); }}};
-  BOOST_TEST(contains(refused([](graph&) {}, shared), "leave out session_options::variables"));
+  BOOST_TEST(contains(refused([](graph&) {}, shared), "do not set session_options::variables"));
 }
 
 // Each worker's average is of the values that it has after a step.
@@ -984,8 +984,10 @@ BOOST_AUTO_TEST_CASE(workers_with_other_buckets_are_refused) {
     const std::size_t bytes = here.index() == 0 ? 64 : 0;
     replicated_session s(m.g, here, collective{.bucket_bytes = bytes}, {.threads = 1}, 20s);
   });
-  CHECK_SAYS(said[0], "/job:worker/task:1 sends gradients in buckets of 0 bytes, /job:worker/task:0 in buckets of 64;");
-  CHECK_SAYS(said[1], "/job:worker/task:0 sends gradients in buckets of 64 bytes, /job:worker/task:1 in buckets of 0;");
+  CHECK_SAYS(said[0],
+             "/job:worker/task:1 sends gradients in buckets of 0 bytes, but /job:worker/task:0 in buckets of 64;");
+  CHECK_SAYS(said[1],
+             "/job:worker/task:0 sends gradients in buckets of 64 bytes, but /job:worker/task:1 in buckets of 0;");
 }
 
 BOOST_AUTO_TEST_CASE(gradients_that_are_not_finite_are_named_in_every_strategy) {

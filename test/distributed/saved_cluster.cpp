@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_hyperparameter_that_is_no_schedule_does_not_travel) {
   const auto refuse = [&](const auto& make) {
     const model m(make);
     BOOST_CHECK_EXCEPTION(replicated_session(m.g, here, parameter_server<synchronous>{}), error,
-                          test::says(error_code::unimplemented, "a schedule that goes by global_step(g)"));
+                          test::says(error_code::unimplemented, "a schedule of global_step(g)"));
   };
   refuse([](const auto& loss, const auto& step) {
     return adam{.learning_rate = exponential_decay(0.05, step, 10, 0.5) * 2.0}.minimize(loss);
@@ -582,8 +582,8 @@ BOOST_AUTO_TEST_CASE(mistakes_of_restoring_are_said) {
     trained = true;
     s.finish(20s);
   });
-  CHECK_SAYS(problems[0], "a worker trains already");
-  if (!problems[1].empty()) CHECK_SAYS(problems[1], "a worker trains already");  // the chief ends first
+  CHECK_SAYS(problems[0], "a worker already trains");
+  if (!problems[1].empty()) CHECK_SAYS(problems[1], "a worker already trains");  // the chief ends first
 
   // The others wait for the chief, with a deadline, and hear of its end.
   problems = test::run_tasks(1, 2, in_process{}, [&](basic_server<in_process>& here) {

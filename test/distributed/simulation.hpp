@@ -770,7 +770,7 @@ class simulation::network {
     const auto found = world_->ports_.find(to_string(where));
     process* const mine = world_->here();
     if (found == world_->ports_.end() || (mine && mine->dead))
-      throw weft::error(weft::error_code::unavailable, "connect", "nobody listens at " + to_string(where));
+      throw weft::error(weft::error_code::unavailable, "connect", "no process listens at " + to_string(where));
     auto to = std::make_shared<pipe>(), from = std::make_shared<pipe>();
     to->writer = from->reader = mine;
     to->reader = from->writer = found->second->of;

@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(all_reduce_has_the_same_bits_plain_with_tags_and_encrypted)
   for (const server_options& each : {plain, with_tags, encrypted}) {
     for (const std::string& said : summed_over_a_bad_link(each, false)) BOOST_TEST(said == "");
     const std::vector<std::string> said = summed_over_a_bad_link(each, true);
-    CHECK_SAYS(said[0], each.tls ? "changed on the way" : each.authenticate ? "tag does not match" : "checksum");
+    CHECK_SAYS(said[0], each.tls ? "changed in transit" : each.authenticate ? "tag does not match" : "checksum");
     BOOST_TEST(said[1] != "");
   }
 }
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(no_job_has_the_name_of_clients_certificates) {
   options.tls = here.credentials("all", everyone);
   const cluster_spec cluster{{"client", test::free_addresses(tcp(), 1)}, {"ps", test::free_addresses(tcp(), 1)}};
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { server(cluster, "ps", 0, options); }),
-             "certificates of a job named 'client' would admit clients of the cluster");
+             "a job must not be named 'client', because its certificates would admit clients of the cluster");
   server(cluster, "ps", 0, {});
 }
 
@@ -278,14 +278,14 @@ BOOST_AUTO_TEST_CASE(another_secret) {
   one.secret = cluster_secret("the secret of the first");
   other.secret = cluster_secret("the secret of the other");
   const auto [ps, worker] = meet(one, other);
-  CHECK_SAYS(ps, "a task with another secret than its own was rejected");
-  CHECK_SAYS(worker, "does not know this task's secret");
+  CHECK_SAYS(ps, "a task with a secret other than this task's (from the program) was rejected");
+  CHECK_SAYS(worker, "does not have this task's secret");
   // Within TLS, too.
   const test::authority here;
   one.tls = other.tls = here.credentials("all", everyone);
   const auto [ps_in_tls, worker_in_tls] = meet(one, other);
-  CHECK_SAYS(ps_in_tls, "does not know this task's secret");
-  CHECK_SAYS(worker_in_tls, "does not know this task's secret");
+  CHECK_SAYS(ps_in_tls, "does not have this task's secret");
+  CHECK_SAYS(worker_in_tls, "does not have this task's secret");
 }
 
 BOOST_AUTO_TEST_CASE(certificates_that_are_rejected) {
@@ -300,9 +300,10 @@ BOOST_AUTO_TEST_CASE(certificates_that_are_rejected) {
   {  // expired, of the side that dials and of the side that is dialled
     const auto old = here.credentials("old", everyone, -1);
     const auto [ps, worker] = meet(with(good_ps), with(old));
-    CHECK_SAYS(ps,
-               "certificate is rejected: certificate has expired (it is for weft:/job:ps, weft:/job:worker, valid "
-               "until ");
+    CHECK_SAYS(
+        ps,
+        "certificate is rejected: certificate has expired (a certificate of weft:/job:ps, weft:/job:worker, valid "
+        "until ");
     CHECK_SAYS(worker, "/old.pem): certificate expired");
     const auto [old_ps, good] = meet(with(old), with(good_worker));
     CHECK_SAYS(old_ps, "/old.pem) is rejected by others: it has expired, valid until ");
@@ -312,11 +313,12 @@ BOOST_AUTO_TEST_CASE(certificates_that_are_rejected) {
     const auto other = here.credentials("other", "URI:weft:/job:worker/task:1,DNS:worker-0");
     const auto [ps, worker] = meet(with(good_ps), with(other));
     for (const std::string& each : {ps, worker})
-      CHECK_SAYS(each, "a task that says it is /job:worker/task:0 shows a certificate of weft:/job:worker/task:1");
+      CHECK_SAYS(each, "a task that claims to be /job:worker/task:0 presents a certificate of weft:/job:worker/task:1");
     const auto [other_ps, good] = meet(with(other), with(good_worker));
-    CHECK_SAYS(other_ps, "a task that looked for /job:ps/task:0 rejects this task's certificate, which names another");
+    CHECK_SAYS(other_ps,
+               "a task that connected to /job:ps/task:0 rejects this task's certificate, which names another");
     CHECK_SAYS(good,
-               "shows a certificate of weft:/job:worker/task:1; that of /job:ps/task:0 names "
+               "presents a certificate of weft:/job:worker/task:1; the certificate of /job:ps/task:0 must name "
                "weft:/job:ps/task:0");
   }
   {  // that name a task as it is not meant
@@ -343,21 +345,21 @@ BOOST_AUTO_TEST_CASE(certificates_that_are_rejected) {
     const auto foreign = unknown.credentials("foreign", everyone, 1, &here);
     const auto [ps, worker] = meet(with(good_ps), with(foreign));
     CHECK_SAYS(ps,
-               "certificate is rejected: unable to get local issuer certificate (it is for weft:/job:ps, "
-               "weft:/job:worker; the authority is that of " +
+               "certificate is rejected: unable to get local issuer certificate (a certificate of weft:/job:ps, "
+               "weft:/job:worker; this task's authority: " +
                    here.file() + ")");
     CHECK_SAYS(worker, "foreign.pem): unknown CA");
     const auto [good, similar] = meet(with(good_ps), with(of_same_name.credentials("similar", everyone, 1, &here)));
-    CHECK_SAYS(good, "certificate is rejected: certificate signature failure (it is for ");
+    CHECK_SAYS(good, "certificate is rejected: certificate signature failure (a certificate of ");
     CHECK_SAYS(similar, "the peer rejects this task's certificate (");
   }
   {  // none
     const auto [ps, worker] = meet(with(good_ps), {});
-    CHECK_SAYS(ps, "the peer does not speak TLS, and this task has a certificate (");
-    CHECK_SAYS(worker, "the peer speaks TLS, and this task has no certificate");
+    CHECK_SAYS(ps, "the peer does not use TLS, but this task has a certificate (");
+    CHECK_SAYS(worker, "the peer uses TLS, but this task has no certificate");
     const auto [plain_ps, good] = meet({}, with(good_worker));
-    CHECK_SAYS(plain_ps, "the peer speaks TLS, and this task has no certificate");
-    CHECK_SAYS(good, "the peer does not speak TLS, and this task has a certificate (");
+    CHECK_SAYS(plain_ps, "the peer uses TLS, but this task has no certificate");
+    CHECK_SAYS(good, "the peer does not use TLS, but this task has a certificate (");
   }
 }
 
@@ -401,11 +403,12 @@ BOOST_AUTO_TEST_CASE(rejections_are_reported_on_both_sides_at_once) {
   one.secret = cluster_secret("the secret of the first");
   other.secret = cluster_secret("the secret of the other");
   const reports secrets = rejections(one, other);
-  CHECK_SAYS(secrets.worker, "does not know this task's secret");
+  CHECK_SAYS(secrets.worker, "does not have this task's secret");
   BOOST_TEST(secrets.worker_after < 5);
   BOOST_REQUIRE(secrets.reported.size() == 1u);
   BOOST_TEST(secrets.reported[0] ==
-             "/job:ps/task:0: a task with another secret than its own was rejected; it came from 127.0.0.1");
+             "/job:ps/task:0: a task with a secret other than this task's (from the program) was rejected; it "
+             "connected from 127.0.0.1");
   BOOST_TEST(secrets.ps == "");
 
   const test::authority here;
@@ -542,7 +545,7 @@ BOOST_AUTO_TEST_CASE(a_change_on_the_way_is_noticed) {
   sent = received = 0;
   changes = true;
   BOOST_CHECK_EXCEPTION(for (const deadline until = 5s; !until.expired();) turn(), error,
-                        test::says(error_code::data_loss, "changed on the way"));
+                        test::says(error_code::data_loss, "changed in transit"));
   BOOST_TEST(received == 0u);
 }
 
@@ -558,22 +561,22 @@ BOOST_AUTO_TEST_CASE(files_of_certificates) {
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { load("/a.pem", "/b.key", "/ca.pem"); }),
              "/b.key is not the key of ");
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { load("/a.key", "/a.key", "/ca.pem"); }),
-             "/a.key holds no certificate");
+             "/a.key does not contain a PEM certificate");
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { load("/a.pem", "/a.pem", "/ca.pem"); }),
-             "/a.pem holds no key");
+             "/a.pem does not contain a PEM key");
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { load("/a.pem", "/a.key", "/a.key"); }),
-             "/a.key holds no certificate of an authority");
+             "/a.key does not contain a PEM certificate of an authority");
   CHECK_SAYS(test::failure(error_code::not_found, [&] { load("/c.pem", "/a.key", "/ca.pem"); }), "/c.pem");
   CHECK_SAYS(test::failure(error_code::not_found, [&] { load("/a.pem", "/c.key", "/ca.pem"); }), "/c.key");
   ::chmod((folder + "/a.key").c_str(), 0640);
   CHECK_SAYS(test::failure(error_code::permission_denied, [&] { load("/a.pem", "/a.key", "/ca.pem"); }),
-             "must be a file of this user's alone (mode 0600)");
+             "readable by nobody else (mode 0600)");
   ::chmod((folder + "/a.key").c_str(), 0600);
 
   BOOST_TEST(!tls_credentials::from_environment());
   ::setenv("WEFT_TLS_CERT", (folder + "/a.pem").c_str(), 1);
   CHECK_SAYS(test::failure(error_code::invalid_argument, [] { tls_credentials::from_environment(); }),
-             "WEFT_TLS_CERT needs WEFT_TLS_KEY, WEFT_TLS_CA beside it");
+             "WEFT_TLS_CERT requires WEFT_TLS_KEY, WEFT_TLS_CA too");
   ::setenv("WEFT_TLS_KEY", (folder + "/a.key").c_str(), 1);
   ::setenv("WEFT_TLS_CA", here.file().c_str(), 1);
   const auto [ps, worker] = meet({}, {});

@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(a_live_member_that_one_has_given_up_leaves) {
           BOOST_REQUIRE(w[i].failure().has_value());
           const std::string why = w[i].failure()->what();
           BOOST_TEST(
-              why.find("/job:worker/task:" + std::to_string(by + whom - i) + " has given it up") != std::string::npos,
+              why.find("/job:worker/task:" + std::to_string(by + whom - i) + " declared it lost") != std::string::npos,
               why);
           continue;
         }
@@ -380,7 +380,7 @@ BOOST_AUTO_TEST_CASE(live_workers_are_not_named_as_missing) {
     w[0].begin(3);
     w[0].see(2, 12, presence::dead);
     BOOST_TEST(w[0].whom_it_awaits() ==
-               "a process that takes the place of /job:worker/task:2 has not come in time; /job:worker/task:1 has not "
+               "no replacement for /job:worker/task:2 has connected in time; /job:worker/task:1 has not "
                "answered in time");
     w[0].stop_waiting_for_members();
     BOOST_TEST(failure_of(w[0]).find("(missing: /job:worker/task:2; no answer from /job:worker/task:1)") !=
@@ -636,10 +636,10 @@ BOOST_AUTO_TEST_CASE(a_replacement_of_another_program_is_told_the_difference) {
   using detail::training_program;
   const loss_policy policy = wait_for{std::chrono::seconds(1)};
   for (const auto& [program, difference] :
-       {std::pair(training_program{7, 5, 0, ""}, "its seed is 0, and this worker's 5"),
-        {training_program{7, 0, 0, "10 steps"}, "its settings are '', and this worker's '10 steps'"},
-        {training_program{7, 0, 64, ""}, "its collective::bucket_bytes is 0, and this worker's 64"},
-        {training_program{8, 0, 0, ""}, "its graph is another one"}}) {
+       {std::pair(training_program{7, 5, 0, ""}, "its seed is 0, but this worker's is 5"),
+        {training_program{7, 0, 0, "10 steps"}, "its settings are '', but this worker's are '10 steps'"},
+        {training_program{7, 0, 64, ""}, "its collective::bucket_bytes is 0, but this worker's is 64"},
+        {training_program{8, 0, 0, ""}, "its graph differs"}}) {
     small_world w(3, policy);
     for (const std::size_t i : {0u, 1u}) {
       w[i].begin(4);
@@ -651,7 +651,7 @@ BOOST_AUTO_TEST_CASE(a_replacement_of_another_program_is_told_the_difference) {
     w.run();
     BOOST_REQUIRE(w[2].failure().has_value());
     const std::string why = w[2].failure()->what();
-    BOOST_TEST(why.find("train another program than this worker: ") != std::string::npos, why);
+    BOOST_TEST(why.find("run a different program than this worker: ") != std::string::npos, why);
     BOOST_TEST(why.find(difference) != std::string::npos, why);
     BOOST_TEST(!w[0].decided());
     BOOST_TEST(!w[0].failure().has_value());

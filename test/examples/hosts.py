@@ -90,13 +90,13 @@ try:
     # Without a secret that was given: nothing is bound.
     cluster = cluster_at(("10.77.0.1", "10.77.0.2"), 2522)
     (said, code), = finish([start(0, "ps", 0, cluster)])
-    if code != 1 or "is not a loopback address, and other hosts take part only with a secret that you give" not in said:
+    if code != 1 or "is not a loopback address, and other hosts can join only with a secret" not in said:
         faults.append(f"no secret: {code}, {said}")
     # With two secrets the worker is told whom it does not know. The parameter server would wait for a minute.
     cluster = {"ps": cluster["ps"], "worker": ["10.77.0.2:2524"]}
     server = start(0, "ps", 0, cluster, WEFT_SECRET="known to one task alone")
     (said, code), = finish([start(1, "worker", 0, cluster, WEFT_SECRET="known to the other one")])
-    if code != 1 or ("the process that listens at 10.77.0.1:2522 does not know this task's secret (that of WEFT_SECRET)"
+    if code != 1 or ("the process listening at 10.77.0.1:2522 does not have this task's secret (from WEFT_SECRET)"
                      not in said):
         faults.append(f"two secrets: {code}, {said}")
     if server.poll() is not None:

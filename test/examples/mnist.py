@@ -61,7 +61,7 @@ refused(["--ps is", "from 1"], "--strategy", "sync", "--hosts", "a,b", "--ps", "
 refused(["2 tasks", "2 of them would be parameter servers"], "--strategy", "sync", "--hosts", "a,b", "--ps", "2")
 refused(["--ps requires --hosts"], "--strategy", "sync", "--ps", "1", "--job_name", "ps", "--ps_hosts", "127.0.0.1:1",
         "--worker_hosts", "127.0.0.1:2")
-refused(["--hosts: hosts='a.invalid,b.invalid'", "--task_index", "does not name this host", socket.gethostname()], "--strategy", "sync", "--hosts",
+refused(["--hosts: hosts='a.invalid,b.invalid'", "--task_index", "does not contain this host", socket.gethostname()], "--strategy", "sync", "--hosts",
         "a.invalid,b.invalid")
 refused(["hosts='localhost,localhost'", "several tasks on this host", "0 and 1"], "--strategy", "allreduce", "--hosts",
         "localhost,localhost")
@@ -87,8 +87,8 @@ rank = {"RANK": "0", "WORLD_SIZE": "2"}
 for variables, strategy, words in (
         ({}, "sync", ["needs --hosts", "neither TF_CONFIG nor ranks", "weft_launch"]),
         ({"TF_CONFIG": "{}"}, "sync", ["needs --hosts", "TF_CONFIG='{}' names none"]),
-        ({"SLURM_JOB_ID": "1", "SLURM_NTASKS": "3"}, "sync", ["needs --hosts", "job of Slurm", "write srun"]),
-        ({"PBS_NODEFILE": "/dev/null"}, "sync", ["needs --hosts", "job of PBS", "pbsdsh"]),
+        ({"SLURM_JOB_ID": "1", "SLURM_NTASKS": "3"}, "sync", ["needs --hosts", "in a Slurm job", "write srun"]),
+        ({"PBS_NODEFILE": "/dev/null"}, "sync", ["needs --hosts", "in a PBS job", "pbsdsh"]),
         (tf_config(workers), "sync", ["needs parameter servers", "TF_CONFIG names none", "weft_launch with --ps 1"]),
         (tf_config(ps, workers), "allreduce", ["has no parameter servers", "TF_CONFIG names 1", "without --ps"]),
         (tf_config(ps, '"worker": {"1": "127.0.0.1:2"}', task=("worker", 1)), "sync",
@@ -97,7 +97,7 @@ for variables, strategy, words in (
         (tf_config(ps, task=("ps", 0)), "sync", ["TF_CONFIG names no task of job 'worker'"]),
         (tf_config(ps, workers, '"other": ["127.0.0.1:4"]', task=("other", 0)), "sync", ["a task of job 'other'"]),
         ({**rank, "MASTER_ADDR": "127.0.0.1:1", "MASTER_PORT": "1"}, "sync", ["MASTER_ADDR='127.0.0.1:1' has a port"]),
-        ({**rank, "WORLD_SIZE": "1"}, "sync", ["1 task", "start at least one more for a worker"])):
+        ({**rank, "WORLD_SIZE": "1"}, "sync", ["1 task", "start at least one more task as a worker"])):
     os.environ.update(variables)
     refused(words, "--strategy", strategy)
     for name in variables:
@@ -524,7 +524,7 @@ if os.path.isdir(data):
                 if any(code for code, _ in ended.values()):
                     faults.append(f"{strategy}, a run with shards, started {turn} times before: {ended}")
             ended = end_of(cluster_tasks(strategy, *flags, "--seed", "5"))
-            if not all("its seed is 1, the first worker's 5" in said for _, said in ended.values()):
+            if not all("its seed is 1, but the first worker's is 5" in said for _, said in ended.values()):
                 faults.append(f"{strategy}, shards of another seed: {ended}")
 
     finished_cluster("sync")

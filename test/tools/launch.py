@@ -232,7 +232,7 @@ check(done.stdout == "[worker 2] last words\n" * 2 and "again in 1 s (1 of 2)" i
       and "again in 2 s (2 of 2)" in done.stderr and [count_of(i) for i in range(3)] == [1, 1, 3] and took > 3, f"twice: {done}")
 # One that always fails ends the others, with its code.
 done, took = restarted("2", shell="if [ $me = 0 ]; then exit 6; fi; sleep 60", code=6, seconds=8)
-check("/job:worker/task:0 ended with code 6 after 0.0 s; --restart_task 2 starts it no more often; ending the others"
+check("/job:worker/task:0 ended with code 6 after 0.0 s; --restart_task 2 does not start it again; ending the others"
       in done.stderr and [count_of(i) for i in range(3)] == [3, 1, 1] and took > 3, f"always: {done}")
 # Each task has its own count.
 done, _ = restarted("1", shell='if [ $n = 1 ]; then exit 3; fi; sleep 0.2')
@@ -397,15 +397,15 @@ manual = (pathlib.Path(__file__).parents[2] / "tools/man/weft_launch.1").read_te
 told = subprocess.run([launch, "--help"], capture_output=True, text=True).stdout
 missing = set(re.findall(r"--\w+", told)) - set(re.findall(r"--\w+", manual))
 check("--ssh" in told and not missing, f"the manual page has not {missing}")
-for wrong, words in ((["-n", "0", "--", "true"], "-n must be from 1"), (["-n", "2"], "needs a program behind --"),
-                     (["-n", "2", "true"], "write -- before it"),
-                     (["-n", "2", "--ps", "2", "--", "true"], "--ps must leave a worker"),
-                     (["-n", "2", "--port", "65535", "--", "true"], "--port must leave room"),
-                     (["-n", "2", "--port", "2147483647", "--", "true"], "--port must leave room"),
+for wrong, words in ((["-n", "0", "--", "true"], "-n must be from 1"), (["-n", "2"], "a program is required after --"),
+                     (["-n", "2", "true"], "write -- before the program"),
+                     (["-n", "2", "--ps", "2", "--", "true"], "--ps must be at least 0 and less than"),
+                     (["-n", "2", "--port", "65535", "--", "true"], "--port must be at least 0"),
+                     (["-n", "2", "--port", "2147483647", "--", "true"], "--port must be at least 0"),
                      (["-n", "2", "--hosts", "a b", "--", "true"], "is not host:port"),
                      (["-n", "2", "--env", "a-b", "--", "true"], "--env a-b is not NAME"),
                      (["-n", "2", "--grace", "-1", "--", "true"], "--grace must be"),
-                     (["-n", "2", "--restart", "1", "--restart_task", "1", "--", "true"], "give one of them"),
+                     (["-n", "2", "--restart", "1", "--restart_task", "1", "--", "true"], "give only one of them"),
                      (["-n", "2", "--restart_task", "-1", "--", "true"], "--restart_task must not be negative"),
                      (["--", "true"], "'--tasks'"), (["-n", "2", "--nonsense", "--", "true"], "'--nonsense'")):
     done = subprocess.run([launch, *wrong], capture_output=True, text=True, timeout=20)

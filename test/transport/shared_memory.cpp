@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(memory_that_others_may_open_is_refused) {
   BOOST_REQUIRE(::fchmod(open_to_all, 0666) == 0);
   BOOST_REQUIRE(::fcntl(open_to_all, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
   BOOST_CHECK_EXCEPTION(shared_segment::open(of_file(open_to_all, 8'000), 8'000), error,
-                        test::says(error_code::permission_denied, "other users may open"));
+                        test::says(error_code::permission_denied, "other users can open"));
   ::close(open_to_all);
 }
 

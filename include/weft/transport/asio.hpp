@@ -89,7 +89,7 @@ inline error connect_failure(const endpoint& where, const asio_failure& problem)
                  {"cannot open a connection to ", to_string(where), ": ", problem.message()});
   if (problem == boost::asio::error::connection_refused || problem == boost::asio::error::timed_out)
     return error(error_code::unavailable, "connect",
-                 {"nobody listens at ", to_string(where), " (", problem.message(), ")"});
+                 {"no process listens at ", to_string(where), " (", problem.message(), ")"});
   return error(error_code::unavailable, "connect", {to_string(where), ": ", problem.message()});
 }
 

@@ -47,7 +47,7 @@ inline endpoint parse_endpoint(std::string_view text) {
   const std::string_view port = text.substr(colon + 1);
   if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
-    if (!is_ipv6_address(host)) fail("brackets are for IPv6 addresses alone");
+    if (!is_ipv6_address(host)) fail("only an IPv6 address can be in brackets");
   } else if (host.find(':') != std::string_view::npos) {
     fail("write an IPv6 host in brackets");
   }
@@ -56,7 +56,8 @@ inline endpoint parse_endpoint(std::string_view text) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
            c == '_' || c == ':' || c == '%';
   };
-  if (!std::all_of(host.begin(), host.end(), acceptable)) fail("the host has a character that no host name has");
+  if (!std::all_of(host.begin(), host.end(), acceptable))
+    fail("the host contains a character that host names cannot contain");
   endpoint result{std::string(host), 0};
   const auto [end, problem] = std::from_chars(port.data(), port.data() + port.size(), result.port);
   if (port.empty() || problem != std::errc{} || end != port.data() + port.size())

@@ -89,7 +89,7 @@ class event_loop {
 WEFT_DISTRIBUTED_DECL event_loop::event_loop() try : loop_(new detail::asio_loop) {
   const detail::asio_timer makes_the_reactor(loop_->context);
 } catch (const boost::system::system_error& problem) {
-  throw error(error_code::resource_exhausted, "event_loop", {"cannot be made: ", problem.code().message()});
+  throw error(error_code::resource_exhausted, "event_loop", {"cannot be created: ", problem.code().message()});
 }
 
 WEFT_DISTRIBUTED_DECL void event_loop::run() { loop_->context.run(); }

@@ -127,10 +127,9 @@ WEFT_DISTRIBUTED_DECL void check_magic(const std::byte* first) {
   if (get_little<std::uint32_t>(first) == frame_magic) return;
   const auto kind = std::to_integer<unsigned>(first[0]);
   if (kind >= 20 && kind <= 23 && first[1] == std::byte{3})  // record type and major version (RFC 8446, 5.1)
-    throw error(
-        error_code::failed_precondition, "frame",
-        "the peer speaks TLS, and this task has no certificate (server_options::tls, WEFT_TLS_CERT); give every "
-        "task one, or none");
+    throw error(error_code::failed_precondition, "frame",
+                "the peer uses TLS, but this task has no certificate (server_options::tls, WEFT_TLS_CERT); give every "
+                "task a certificate, or none");
   throw error(error_code::invalid_argument, "frame", "the peer does not speak Weft's protocol (no magic number)");
 }
 
@@ -162,14 +161,14 @@ WEFT_DISTRIBUTED_DECL frame_header decode(std::span<const std::byte, frame_heade
   };
   detail::check_magic(from);
   if (const auto version = detail::get_little<std::uint16_t>(from + 4); version != protocol_version)
-    fail(error_code::failed_precondition, {"the peer speaks protocol version ", version, ", this task ",
+    fail(error_code::failed_precondition, {"the peer uses protocol version ", version, ", this task version ",
                                            protocol_version, "; run the same build on every task"});
   if (detail::get_little<std::uint32_t>(from + detail::header_crc_at) != crc32c(bytes.first(detail::header_crc_at)))
-    fail(error_code::data_loss, {"the header's checksum does not match; it was damaged on the way"});
+    fail(error_code::data_loss, {"the header's checksum does not match; it was damaged in transit"});
 
   const auto kind = detail::get_little<std::uint16_t>(from + 6);
   if (kind == 0 || kind > last_frame_kind)
-    fail(error_code::invalid_argument, {"the frame has the unknown kind ", kind});
+    fail(error_code::invalid_argument, {"the frame has an unknown kind: ", kind});
   frame_header header;
   header.kind = static_cast<frame_kind>(kind);
   header.flags = detail::get_little<std::uint32_t>(from + 8);
@@ -179,8 +178,8 @@ WEFT_DISTRIBUTED_DECL frame_header decode(std::span<const std::byte, frame_heade
   header.request = detail::get_little<std::uint64_t>(from + 16);
   header.payload_length = detail::get_little<std::uint64_t>(from + 24);
   if (header.payload_length > payload_limit)
-    fail(error_code::resource_exhausted,
-         {"the frame may announce at most ", payload_limit, " bytes here and announces ", header.payload_length});
+    fail(error_code::resource_exhausted, {"the payload must have at most ", payload_limit,
+                                          " bytes here; the header announces ", header.payload_length});
   header.deadline_us = detail::get_little<std::uint64_t>(from + 32);
   header.step = detail::get_little<std::int64_t>(from + 40);
   header.tag = detail::get_little<std::uint64_t>(from + 48);

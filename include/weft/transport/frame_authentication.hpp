@@ -36,7 +36,7 @@ inline constexpr bool has_openssl = false;
 #endif
 /// The remedy if OpenSSL is missing; ends an error message.
 inline constexpr const char* build_with_openssl =
-    "install libssl-dev and build it again, without CMake with -DWEFT_HAS_OPENSSL=1 -lssl -lcrypto";
+    "install libssl-dev and build it again (without CMake: with -DWEFT_HAS_OPENSSL=1 -lssl -lcrypto)";
 
 namespace detail {
 
@@ -132,7 +132,7 @@ WEFT_DISTRIBUTED_DECL frame_tag frame_authenticator::finish_frame() {
 
 WEFT_DISTRIBUTED_DECL frame_authenticator::frame_authenticator(frame_key) {
   throw error(error_code::failed_precondition, "authenticate",
-              "this program was built without OpenSSL, which authenticates what travels between hosts");
+              "this program was built without OpenSSL, which is required to authenticate connections between hosts");
 }
 WEFT_DISTRIBUTED_DECL void frame_authenticator::begin_frame() {}
 WEFT_DISTRIBUTED_DECL void frame_authenticator::add(std::span<const std::byte>) {}

@@ -317,15 +317,15 @@ WEFT_DISTRIBUTED_DECL void frame_reader::accept_header(detail::frame_authenticat
   if (((header_.flags & authenticated) != 0) != (authentication != nullptr))
     throw error(error_code::data_loss, "frame",
                 authentication ? "a frame without a tag on a connection whose frames are authenticated"
-                               : "a frame with a tag on a connection whose frames have none");
+                               : "a frame with a tag on a connection whose frames have no tags");
   if (authentication) {
     authentication->receiving.begin_frame();
     authentication->receiving.add(bytes_);
   }
   if (exact_ && header_.payload_length != limit_)
     throw error(error_code::invalid_argument, "frame",
-                {"the payload needs ", limit_, " bytes and has ", header_.payload_length,
-                 "; the tasks disagree about what they are doing"});
+                {"the payload must have ", limit_, " bytes; it has ", header_.payload_length,
+                 ", so the tasks disagree about the operation"});
   header_ready_ = true;
   left_ = header_.payload_length;
 }
@@ -350,9 +350,9 @@ WEFT_DISTRIBUTED_DECL void frame_reader::finish_if_complete(detail::frame_authen
   if (complete_ || !header_ready_ || !pieces_known_ || left_ > 0 || tag_filled_ < tag_expected_) return;
   if (authentication && !same_digest(authentication->receiving.finish_frame(), tag_))
     throw error(error_code::data_loss, "frame",
-                "the frame's tag does not match: it was changed, repeated or left out on the way");
+                "the frame's tag does not match: a frame was changed, repeated or removed in transit");
   if ((header_.flags & payload_checked) && crc_ != header_.payload_crc)
-    throw error(error_code::data_loss, "frame", "the payload's checksum does not match; it was damaged on the way");
+    throw error(error_code::data_loss, "frame", "the payload's checksum does not match; it was damaged in transit");
   complete_ = true;
 }
 

@@ -89,15 +89,14 @@ WEFT_DISTRIBUTED_DECL std::vector<std::string> host_lookup::find(const std::stri
     detail::sleep(awaited->changed, lock, until.remaining(std::chrono::milliseconds(50)));
   const std::optional<result>& known = awaited->now ? awaited->now : awaited->before;
   if (!known)
-    throw error(error_code::unavailable, "lookup",
-                {"the addresses of ", host,
-                 " are still looked up; look at the configuration of names (resolv.conf) "
-                 "if that goes on"});
+    throw error(
+        error_code::unavailable, "lookup",
+        {"the lookup of ", host, " has not finished yet; if this continues, check the name resolution (resolv.conf)"});
   if (known->found.empty()) {
     if (awaited->now) awaited->outdated = true;
     throw error(
         known->passing ? error_code::unavailable : error_code::not_found, "lookup",
-        {"no address is known for the host ", host, " (", known->problem, "); correct the name, or write its address"});
+        {"no address was found for the host ", host, " (", known->problem, "); correct the name, or give its address"});
   }
   return known->found;
 }
@@ -126,7 +125,7 @@ WEFT_DISTRIBUTED_DECL std::shared_ptr<host_lookup::answer> host_lookup::ask(cons
   try {
     std::thread(look_up, host, kept).detach();  // owns all that it needs, for however long it takes
   } catch (const std::system_error&) {
-    kept->conclude({.problem = "there are too many threads", .passing = true});
+    kept->conclude({.problem = "too many threads are running", .passing = true});
   }
   return kept;
 }
@@ -144,7 +143,7 @@ WEFT_DISTRIBUTED_DECL void host_lookup::look_up(const std::string& host, const s
         here.found.push_back(std::move(address));
     }
     here.passing = problem && problem != boost::asio::error::host_not_found;
-    here.problem = problem ? problem.message() : "it has none";
+    here.problem = problem ? problem.message() : "the name has no address";
   } catch (const std::exception& e) {
     here.passing = true;  // such as too little memory
     here.problem = e.what();

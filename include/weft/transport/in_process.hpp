@@ -389,9 +389,9 @@ WEFT_DISTRIBUTED_DECL in_process::stream in_process::connect(const endpoint& whe
     std::lock_guard lock(network_->mutex);
     const auto found = network_->ports.find(to_string(where));
     if (found == network_->ports.end())
-      throw error(error_code::unavailable, "connect", {"nobody listens at ", to_string(where)});
+      throw error(error_code::unavailable, "connect", {"no process listens at ", to_string(where)});
     if (found->second->pending.size() >= max_pending)
-      throw error(error_code::unavailable, "connect", {"too many connections wait at ", to_string(where)});
+      throw error(error_code::unavailable, "connect", {"too many connections are waiting at ", to_string(where)});
     found->second->pending.emplace_back(to, from);
   }
   network_->notify();

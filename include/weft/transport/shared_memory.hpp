@@ -92,8 +92,7 @@ class shared_segment {
   static shared_segment open(const shared_offer& offer, std::size_t bytes) {
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
     const auto refuse = [](const char* why) { fail(error_code::permission_denied, why); };
-    if (offer.bytes != bytes || bytes == 0 || bytes > max_bytes)
-      refuse("the offered segment has another size than it needs");
+    if (offer.bytes != bytes || bytes == 0 || bytes > max_bytes) refuse("the offered segment has the wrong size");
     if (offer.process > INT_MAX || offer.descriptor > INT_MAX) refuse("the offer is malformed");
     const std::string path = str_cat({"/proc/", offer.process, "/fd/", offer.descriptor});
     // Checks the name before it opens the file: opening other kinds of files might have side effects.
@@ -101,18 +100,18 @@ class shared_segment {
     const std::string wanted = str_cat({"/memfd:", segment_name});
     const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
     if (length < static_cast<ssize_t>(wanted.size()) || wanted.compare(0, wanted.size(), target, wanted.size()) != 0)
-      refuse("the offered segment is not on this host, or not this user's");
+      refuse("the offered segment is not on this host or does not belong to this user");
     const file found(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat status{};
     if (found.number < 0 || ::fstat(found.number, &status) != 0) refuse("the offered segment cannot be opened");
-    if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) refuse("the offered segment is another user's");
-    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("other users may open the offered segment");
+    if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) refuse("the offered segment belongs to another user");
+    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("other users can open the offered segment");
     const int seals = ::fcntl(found.number, F_GET_SEALS);
-    if (seals < 0 || (seals & needed_seals) != needed_seals) refuse("the offered segment might change its size");
-    if (status.st_size != whole(bytes)) refuse("the offered segment has another size than it needs");
+    if (seals < 0 || (seals & needed_seals) != needed_seals) refuse("the offered segment can change its size");
+    if (status.st_size != whole(bytes)) refuse("the offered segment has the wrong size");
     shared_segment segment(found, bytes);
     const label due = label_of(offer);
-    if (std::memcmp(segment.mapping_->base, &due, sizeof due) != 0) refuse("the offered segment is another one");
+    if (std::memcmp(segment.mapping_->base, &due, sizeof due) != 0) refuse("the segment is not the offered one");
     return segment;
 #else
     static_cast<void>(offer);

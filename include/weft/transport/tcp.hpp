@@ -283,12 +283,11 @@ WEFT_DISTRIBUTED_DECL void tcp::signal::clear() {
 
 WEFT_DISTRIBUTED_DECL void tcp::check(const endpoint& where) const {
   if (other_hosts_ || is_loopback(where.host)) return;
-  throw error(
-      error_code::permission_denied, "tcp",
-      {to_string(where),
-       " is not a loopback address, and other hosts take part only with a secret that you give to all tasks: "
-       "WEFT_SECRET or WEFT_SECRET_FILE in their environments, or server_options::secret; or with certificates, "
-       "which also encrypt what travels: WEFT_TLS_CERT, WEFT_TLS_KEY and WEFT_TLS_CA, or server_options::tls"});
+  throw error(error_code::permission_denied, "tcp",
+              {to_string(where),
+               " is not a loopback address, and other hosts can join only with a secret or certificates; for all "
+               "tasks, set WEFT_SECRET, WEFT_SECRET_FILE or server_options::secret, or, to encrypt connections too, "
+               "WEFT_TLS_CERT, WEFT_TLS_KEY and WEFT_TLS_CA, or server_options::tls"});
 }
 
 WEFT_DISTRIBUTED_DECL tcp::listener tcp::listen(const endpoint& advertised, const endpoint& bound) {
@@ -318,7 +317,7 @@ WEFT_DISTRIBUTED_DECL tcp::listener tcp::listen(const endpoint& advertised, cons
   throw error(detail::is_exhausted(problem) ? error_code::resource_exhausted : error_code::unavailable, "listen",
               {to_string(bound), ": ", problem.message(),
                problem == boost::system::errc::address_not_available
-                   ? "; this machine has no such address: start the task on the host that has it, or set "
+                   ? "; this host does not have the address: start the task on the host that has it, or set "
                      "server_options::bind"
                    : ""});
 }
@@ -332,8 +331,7 @@ WEFT_DISTRIBUTED_DECL tcp::listener tcp::adopt(int descriptor, const endpoint& a
   if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0 ||
       ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&local), &length) != 0 ||
       (local.ss_family != AF_INET && local.ss_family != AF_INET6))
-    throw error(error_code::invalid_argument, "listen",
-                {"descriptor ", descriptor, " is not a TCP socket that listens"});
+    throw error(error_code::invalid_argument, "listen", {"descriptor ", descriptor, " is not a listening TCP socket"});
   return listener(
       context_,
       detail::opaque_ptr<detail::asio_acceptor>(new detail::asio_acceptor(

@@ -303,8 +303,8 @@ inline error tls_session::describe(int result) {
   const auto because = [](error_code what, std::initializer_list<piece> why) { return error(what, "TLS", why); };
   const int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
   if (is_plain_)
-    return because(error_code::failed_precondition, {"the peer does not speak TLS, and this task has a certificate (",
-                                                     mine_.origin(), "); give every task one, or none"});
+    return because(error_code::failed_precondition, {"the peer does not use TLS, but this task has a certificate (",
+                                                     mine_.origin(), "); give every task a certificate, or none"});
   if (!rejection_.empty())
     return because(error_code::unauthenticated, {"the peer's certificate is rejected: ", rejection_});
   if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
@@ -316,12 +316,12 @@ inline error tls_session::describe(int result) {
         alert == SSL_AD_CERTIFICATE_REQUIRED || alert == SSL_AD_DECRYPT_ERROR)  // decrypt_error: a wrong signature
       return because(error_code::unauthenticated,
                      {"the peer rejects this task's certificate (", mine_.origin(), "): ", says});
-    return because(error_code::invalid_argument, {"the peer ends the connection: ", says});
+    return because(error_code::invalid_argument, {"the peer ended the connection: ", says});
   }
   if (kind == SSL_ERROR_ZERO_RETURN || closed_)
     return because(error_code::unavailable, {"the other side closed the connection"});
   if (reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC)
-    return because(error_code::data_loss, {"what has come was changed on the way"});
+    return because(error_code::data_loss, {"the received data was changed in transit"});
   const char* const words = ERR_reason_error_string(code);
   return because(error_code::invalid_argument, {"the peer broke the protocol: ", words ? words : "unknown"});
 }
@@ -332,7 +332,7 @@ inline BIO_METHOD* tls_session::socket_method() {
   };
   static const std::unique_ptr<BIO_METHOD, deleter> method = [] {
     std::unique_ptr<BIO_METHOD, deleter> made(BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "weft"));
-    if (!made) throw error(error_code::resource_exhausted, "TLS", "OpenSSL cannot allocate a method for sockets");
+    if (!made) throw error(error_code::resource_exhausted, "TLS", "OpenSSL cannot allocate a socket method");
     BIO_meth_set_read(made.get(), read_socket);
     BIO_meth_set_write(made.get(), write_socket);
     BIO_meth_set_ctrl(made.get(), [](BIO*, int what, long, void*) -> long { return what == BIO_CTRL_FLUSH; });
@@ -375,11 +375,11 @@ inline int tls_session::verify(int verdict, X509_STORE_CTX* chain) try {
   here.rejection_ = X509_verify_cert_error_string(reason);
   X509* const certificate = X509_STORE_CTX_get_current_cert(chain);
   if (!certificate) return 0;
-  append(here.rejection_, {" (it is for ", joined(names_of(certificate))});
+  append(here.rejection_, {" (a certificate of ", joined(names_of(certificate))});
   if (reason == X509_V_ERR_CERT_HAS_EXPIRED || reason == X509_V_ERR_CERT_NOT_YET_VALID) {
     here.rejection_ += date_of(certificate, reason == X509_V_ERR_CERT_HAS_EXPIRED);
   } else {
-    append(here.rejection_, {"; the authority is that of ", here.mine_.authority()});
+    append(here.rejection_, {"; this task's authority: ", here.mine_.authority()});
   }
   here.rejection_ += ")";
   return 0;
@@ -420,12 +420,12 @@ WEFT_DISTRIBUTED_DECL tls_credentials tls_credentials::from_files(const std::str
   const auto reason = [] {
     const char* const words = ERR_reason_error_string(ERR_peek_last_error());
     ERR_clear_error();
-    return std::string(words ? words : "it is not one");
+    return std::string(words ? words : "invalid contents");
   };
   for (const std::string* each : {&certificate, &authority})
     if (::access(each->c_str(), R_OK) != 0)
       throw fail(errno == ENOENT ? error_code::not_found : error_code::permission_denied,
-                 {"the certificate cannot be read: ", *each, ": ", std::strerror(errno)});
+                 {"cannot read the certificate: ", *each, ": ", std::strerror(errno)});
   ERR_clear_error();
   tls_credentials made;
   made.certificate_ = certificate;
@@ -435,11 +435,12 @@ WEFT_DISTRIBUTED_DECL tls_credentials tls_credentials::from_files(const std::str
   if (!context || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256") !=
           1)
-    throw fail(error_code::failed_precondition, {"this OpenSSL does not speak TLS 1.3: ", reason()});
+    throw fail(error_code::failed_precondition, {"this OpenSSL does not support TLS 1.3: ", reason()});
   if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1)
-    throw fail(error_code::invalid_argument, {certificate, " holds no certificate (PEM): ", reason()});
+    throw fail(error_code::invalid_argument, {certificate, " does not contain a PEM certificate: ", reason()});
   if (SSL_CTX_load_verify_locations(context, authority.c_str(), nullptr) != 1)
-    throw fail(error_code::invalid_argument, {authority, " holds no certificate of an authority (PEM): ", reason()});
+    throw fail(error_code::invalid_argument,
+               {authority, " does not contain a PEM certificate of an authority: ", reason()});
 
   // Checks the key's file after opening it, so that it cannot be replaced in between.
   struct file {
@@ -451,14 +452,14 @@ WEFT_DISTRIBUTED_DECL tls_credentials tls_credentials::from_files(const std::str
   const file in{::open(key.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
   if (in.number < 0)
     throw fail(errno == ENOENT ? error_code::not_found : error_code::permission_denied,
-               {"the key cannot be read: ", key, ": ", std::strerror(errno)});
+               {"cannot read the key: ", key, ": ", std::strerror(errno)});
   struct stat status{};
   if (::fstat(in.number, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
       (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw fail(error_code::permission_denied,
                {key,
-                " must be a file of this user's alone (mode 0600), for a reader of it could take part; make a new key, "
-                "or change its mode"});
+                " must be owned by this user and readable by nobody else (mode 0600), because its readers could join "
+                "the cluster; create a new key, or change its mode"});
   std::array<char, 65536> text;
   std::size_t size = 0;
   for (ssize_t n; size < text.size() && (n = ::read(in.number, text.data() + size, text.size() - size)) > 0;)
@@ -468,7 +469,8 @@ WEFT_DISTRIBUTED_DECL tls_credentials tls_credentials::from_files(const std::str
   const std::unique_ptr<EVP_PKEY, release> read(
       from ? PEM_read_bio_PrivateKey(from.get(), nullptr, no_password, nullptr) : nullptr);
   OPENSSL_cleanse(text.data(), text.size());
-  if (!read) throw fail(error_code::invalid_argument, {key, " holds no key (PEM, without a password): ", reason()});
+  if (!read)
+    throw fail(error_code::invalid_argument, {key, " does not contain a PEM key without a password: ", reason()});
   if (SSL_CTX_use_PrivateKey(context, read.get()) != 1 || SSL_CTX_check_private_key(context) != 1)
     throw fail(error_code::invalid_argument, {key, " is not the key of ", certificate, ": ", reason()});
 
@@ -487,7 +489,7 @@ WEFT_DISTRIBUTED_DECL std::string tls_credentials::date_problem() const {
   if (!is_over && X509_cmp_current_time(X509_get0_notBefore(certificate)) <= 0) return {};
   return str_cat({"this task's certificate (", certificate_, ") is rejected by others: it ",
                   is_over ? "has expired" : "is not valid yet", detail::tls_session::date_of(certificate, is_over),
-                  "; make a new one"});
+                  "; create a new certificate"});
 }
 
   #else
@@ -514,7 +516,7 @@ WEFT_DISTRIBUTED_DECL std::optional<tls_credentials> tls_credentials::from_envir
   if (set.empty()) return {};
   if (!missing.empty())
     throw error(error_code::invalid_argument, "TLS",
-                {set, " needs ", missing, " beside it: the files of the certificate, its key and the authority"});
+                {set, " requires ", missing, " too: the files of the certificate, its key and the authority"});
   return from_files(files[0], files[1], files[2]);
 }
 

@@ -200,11 +200,11 @@ WEFT_DISTRIBUTED_DECL void cluster_spec::add_job(std::string_view job, std::map<
   const auto other = [](char c) { return (c >= '0' && c <= '9') || c == '_'; };
   if (job.empty() || !letter(job[0]) ||
       !std::all_of(job.begin(), job.end(), [&](char c) { return letter(c) || other(c); }))
-    fail({"a job name is a letter, then letters, digits and underscores; '", printable(job, 64), "' is not"});
+    fail({"a job name must be a letter followed by letters, digits and underscores; it is '", printable(job, 64), "'"});
   const std::string name(job);
   if (jobs_.contains(name)) fail({"job '", name, "' is given twice; give every job once"});
   if (!tasks.empty() && tasks.begin()->first < 0)
-    fail({"tasks are numbered from 0, and job '", name, "' has a task ", tasks.begin()->first});
+    fail({"tasks are numbered from 0, but job '", name, "' has a task ", tasks.begin()->first});
   std::map<std::string, task_id> taken;
   for (const auto& [other_job, places] : jobs_)
     for (const auto& [index, place] : places) taken[to_string(place)] = {other_job, index};
@@ -214,7 +214,7 @@ WEFT_DISTRIBUTED_DECL void cluster_spec::add_job(std::string_view job, std::map<
     const auto [earlier, fresh] = taken.try_emplace(to_string(place), here);
     if (!fresh)
       fail({to_string(place), " is the address of both ", to_string(earlier->second), " and ", to_string(here),
-            "; give every task its own"});
+            "; give every task its own address"});
   }
   jobs_.emplace(name, std::move(tasks));
 }
@@ -224,8 +224,8 @@ WEFT_DISTRIBUTED_DECL void cluster_spec::check_ports() const {
     for (const auto& [index, place] : places)
       if (place.port == 0)
         fail({to_string(task_id{job, index}), " has port 0 (", to_string(place),
-              "), which means any; the other tasks must know which: give it a port, or let "
-              "cluster_spec::from_environment() bring the tasks together"});
+              "), which means any port, but the other tasks must know the port; give the task a fixed port, or use "
+              "cluster_spec::from_environment()"});
 }
 
 WEFT_DISTRIBUTED_DECL std::vector<std::string> cluster_spec::jobs() const {
@@ -269,7 +269,7 @@ WEFT_DISTRIBUTED_DECL const endpoint& cluster_spec::task_address(std::string_vie
   if (place == found->second.end())
     throw error(error_code::not_found, "cluster_spec",
                 {"the cluster has no task ", index, " in job '", std::string(job), "', which has ",
-                 found->second.size(), " tasks", is_dense(found->second) ? "" : " with numbers of their own"});
+                 found->second.size(), " tasks", is_dense(found->second) ? "" : " with explicit numbers"});
   return place->second;
 }
 
@@ -333,9 +333,10 @@ WEFT_DISTRIBUTED_DECL bool operator==(const cluster_spec& one, const cluster_spe
 
 WEFT_DISTRIBUTED_DECL void check_dense(const cluster_spec& cluster, const std::string& job) {
   if (!cluster.is_dense(job))
-    throw error(error_code::failed_precondition, "cluster_spec",
-                {"the tasks of job '", job, "' divide the work, so number them from 0 without holes; the cluster is ",
-                 to_string(cluster)});
+    throw error(
+        error_code::failed_precondition, "cluster_spec",
+        {"the tasks of job '", job,
+         "' must be numbered from 0 without gaps, because they divide the work; the cluster is ", to_string(cluster)});
 }
 
 #endif

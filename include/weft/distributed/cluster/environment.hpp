@@ -99,7 +99,7 @@ WEFT_DISTRIBUTED_DECL task_environment cluster_spec::from_hosts(std::string_view
   place.size = static_cast<int>(place.hosts.size());
   detail::check_servers(place, options);
   if (rank && (*rank < 0 || *rank >= place.size))
-    list.fail({"has ", place.size, " tasks, numbered from 0; there is no task ", *rank});
+    list.fail({"has ", place.size, " tasks, numbered from 0, but no task ", *rank});
   place.rank = rank ? *rank : detail::rank_of_this_host(list, place.hosts);
   place.one_host = detail::are_one_host(place.hosts) && detail::is_this_host(place.hosts[0], detail::name_of_host());
   if (places.empty()) places = detail::places_of_hosts(place, options);

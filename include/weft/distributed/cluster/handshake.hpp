@@ -237,12 +237,12 @@ class handshake {
       const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
       if (read_error(said, "handshake").code() == error_code::permission_denied)
         throw error(error_code::unauthenticated, "handshake",
-                    {"a task that looked for ", name_, " rejects this task's certificate, which names another"});
+                    {"a task that connected to ", name_, " rejects this task's certificate, which names another task"});
       if (same_digest(proof_of("refuses", {said}), received_proof()))
         throw error(error_code::failed_precondition, "handshake",
-                    {"a task with the same secret looked for another task than ", name_,
-                     " here: the two were given different jobs or addresses; give every task the same cluster, with "
-                     "the same parameter servers"});
+                    {"a task with the same secret expected a task other than ", name_,
+                     " at this address: the jobs or addresses of the two tasks differ; give every task the same "
+                     "cluster, with the same parameter servers"});
     }
     stranger();  // the other side does not accept this side's secret
   }
@@ -251,7 +251,7 @@ class handshake {
     throw error(error_code::invalid_argument, "handshake", "the peer broke the protocol");
   }
   [[noreturn]] static void stranger() {
-    throw error(error_code::unauthenticated, "handshake", "the peer does not know this task's secret");
+    throw error(error_code::unauthenticated, "handshake", "the peer does not have this task's secret");
   }
 
   static const_bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }

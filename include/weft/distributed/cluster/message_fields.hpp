@@ -228,8 +228,8 @@ WEFT_DISTRIBUTED_DECL message_fields& message_fields::sentence(std::string& x, s
 WEFT_DISTRIBUTED_DECL message_fields& message_writer::text(std::string& x, std::size_t longest) {
   if (x.size() > longest)
     throw error(error_code::invalid_argument, "message",
-                {"a text must have at most ", longest, " bytes and has ", x.size(), "; shorten the name that begins '",
-                 printable(x, 64), "'"});
+                {"a text must have at most ", longest, " bytes; it has ", x.size(),
+                 ": shorten the name that begins with '", printable(x, 64), "'"});
   count(x.size(), longest, 4);
   append(std::as_bytes(std::span(x)));
   return *this;

@@ -127,8 +127,7 @@ WEFT_DISTRIBUTED_DECL error nonfinite_gradient(const char* operation, const std:
   return error(
       error_code::invalid_argument, operation,
       {"the gradient of '", variable, "' from ", worker, " is not finite in step ", step, " (element ", element,
-       "); lower the learning rate, look for such numbers in the data, or let "
-       "server_options::not_finite apply it"});
+       "); lower the learning rate, look for such values in the data, or set server_options::not_finite to apply it"});
 }
 
 #endif

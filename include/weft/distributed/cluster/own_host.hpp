@@ -27,12 +27,12 @@ inline std::string host_in(const environment_variable& from, const char* remedy)
     const std::string_view before = host.substr(0, colon), port = host.substr(colon + 1);
     const bool is_port = !port.empty() && port.find_first_not_of("0123456789") == std::string_view::npos;
     if (is_port && (before.find(':') == std::string_view::npos || before.ends_with(']')))
-      from.fail({"has a port; write the host alone", remedy});
+      from.fail({"has a port; write only the host", remedy});
   }
   try {
     return parse_endpoint(str_cat({is_bare_ipv6 ? "[" : "", from.value, is_bare_ipv6 ? "]" : "", ":0"})).host;
   } catch (const error&) {
-    from.fail({"is not the name or the address of a host"});
+    from.fail({"is not a host name or address"});
   }
 }
 

@@ -102,8 +102,8 @@ inline start_report report_of(const rendezvous& meeting) {
 
 [[noreturn]] inline void fail_to_meet(const std::vector<int>& missing, const std::string& where, int size) {
   throw error(error_code::deadline_exceeded, "rendezvous",
-              {names_of_ranks(missing), " of ", size, " did not come to ", where,
-               " in time; start them, or look there for why they ended"});
+              {names_of_ranks(missing), " of ", size, " did not write to ", where,
+               " in time; start them, or check their logs if they ended"});
 }
 
 /// A folder with one text file for each rank. Files are replaced atomically.
@@ -116,7 +116,7 @@ class rendezvous_folder {
     if (::lstat(path_.c_str(), &status) != 0) fail_on_file("read", path_, errno);
     if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
       throw error(error_code::permission_denied, "rendezvous",
-                  {path_, " must be a folder of this user's, and nobody else may write to it; remove it"});
+                  {path_, " must be a folder that this user owns and nobody else can write to; remove it"});
   }
 
   const std::string& path() const { return path_; }
@@ -332,9 +332,9 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
   waiter idle(network, {});
   const auto wait = [&](const any_transport::stream& from, bool sends) {
     if (meeting.until.expired())
-      throw error(
-          error_code::deadline_exceeded, "rendezvous",
-          {"rank 0 at ", to_string(first), " still waits for others; start them, or look there for why they ended"});
+      throw error(error_code::deadline_exceeded, "rendezvous",
+                  {"rank 0 at ", to_string(first),
+                   " still waits for other tasks; start them, or check their logs if they ended"});
     report.look([&] { return str_cat({"rank 0 at ", to_string(first), ", which waits for others"}); });
     any_transport::wait_item item{&from, true, sends};
     idle.pause({&item, 1}, meeting.until);
@@ -344,16 +344,15 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
       if (words.advance() == 0) wait(words.stream(), words.is_sending());
       if (words.at() != talk::phase::challenged) continue;
       if (!words.proves(to_string(task_id{rendezvous_job, 0}))) {
-        const std::string where = str_cat({"the process that listens at ", to_string(first)});
+        const std::string where = str_cat({"the process listening at ", to_string(first)});
         const error why =
             words.knows_secret()
                 ? error(error_code::failed_precondition, "rendezvous",
                         {where,
-                         " is a task that has met its cluster already, and not rank 0 of this run; give each "
-                         "run an address of its own"})
+                         " has already met its cluster and is not rank 0 of this run; give each run its own address"})
                 : error(error_code::unauthenticated, "rendezvous",
-                        {where, " does not know this task's secret (", meeting.secret.origin(),
-                         "); give all tasks one secret"});
+                        {where, " does not have this task's secret (", meeting.secret.origin(),
+                         "); give all tasks the same secret"});
         reject_host(words, why);
         throw why;
       }
@@ -364,7 +363,7 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
     while (!list.receive()) wait(list.stream(), false);
     const std::vector<std::byte>& bytes = list.payload();
     if (digest_of(bytes) != words.other()->cluster)
-      throw error(error_code::data_loss, "rendezvous", "the list of tasks is not the one that rank 0 has vouched for");
+      throw error(error_code::data_loss, "rendezvous", "the list of tasks does not match the digest from rank 0");
     rendezvous::result found{{}, own.descriptor};
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     for (std::size_t at = 0; at < text.size();) {
@@ -375,7 +374,7 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
     return found;
   } catch (const error& problem) {
     if (problem.code() != error_code::unavailable) throw;
-    note = str_cat({"the process at ", to_string(first), " closes the connection"});
+    note = str_cat({"the process at ", to_string(first), " closed the connection"});
     return {};
   }
 }
@@ -411,7 +410,7 @@ inline rendezvous::result rendezvous::through_first(const endpoint& first) const
     report.look([&] { return str_cat({"rank 0 of ", size, " (", note, ")"}); });
   }
   throw error(error_code::deadline_exceeded, "rendezvous",
-              {"rank 0 of ", size, " was not met at ", to_string(first), " in time: ", note,
+              {"rank 0 of ", size, " was not reached at ", to_string(first), " in time: ", note,
                "; start it, or correct the address"});
 }
 

@@ -125,12 +125,12 @@ class rendezvous_host : door::owner {
     };
     const int rank = its.from.index;
     if (its.cluster_hash != seats_.size())
-      return reject({"rank ", rank, " says that there are ", its.cluster_hash, " tasks, and rank 0 that there are ",
-                     seats_.size(), "; start them as one run"});
+      return reject({"rank ", rank, " expects ", its.cluster_hash, " tasks, but rank 0 expects ", seats_.size(),
+                     "; start all tasks as one run"});
     if (its.from.job != rendezvous_job || rank < 1 || static_cast<std::size_t>(rank) >= seats_.size())
-      return reject({"there is no rank ", rank, " of ", seats_.size(), " that comes to rank 0"});
+      return reject({"rank ", rank, " of ", seats_.size(), " must not connect to rank 0"});
     endpoint address = parse_endpoint(its.cluster);
-    if (is_telling_) return reject({"rank ", rank, " comes after all tasks have met; start them as one run"});
+    if (is_telling_) return reject({"rank ", rank, " connected after all tasks had met; start all tasks as one run"});
     arrival_type*& seat = seats_[static_cast<std::size_t>(rank)];
     loop_.post([this] { tell_all(); });  // if this is the last task
     if (seat) displace(*seat, rank);
@@ -144,9 +144,9 @@ class rendezvous_host : door::owner {
   void displace(arrival_type& before, int rank) {
     try {
       before.talk.expect_nothing();  // throws if the task has closed that connection and connected again
-      note_ = str_cat({"rank ", rank, " has come twice; start one process for each rank"});
+      note_ = str_cat({"rank ", rank, " connected twice; start one process for each rank"});
       before.talk.reject(error(error_code::already_exists, "rendezvous",
-                               {"another process has come to ", to_string(first_), " as rank ", rank, " of ",
+                               {"another process connected to ", to_string(first_), " as rank ", rank, " of ",
                                 seats_.size(), "; start one process for each rank"}));
     } catch (const error&) {
       // the earlier connection is closed
@@ -171,14 +171,14 @@ class rendezvous_host : door::owner {
       const int rank = each.talk.other()->from.index;
       if (is_telling_) lost(rank, problem);
       seats_[static_cast<std::size_t>(rank)] = nullptr;
-      if (note_.empty()) note_ = str_cat({"rank ", rank, " has come and is gone again"});
+      if (note_.empty()) note_ = str_cat({"rank ", rank, " connected and closed its connection again"});
     }
     const bool knows_secret = problem.code() == error_code::failed_precondition;
     if (problem.code() != error_code::unauthenticated && !knows_secret) return false;
     const std::string from = coming_from(each.talk.stream());
-    note_ = str_cat({"a task with ", knows_secret ? "the same" : "another", " secret ",
-                     knows_secret ? "that belongs to another run" : "than " + secret_.origin(),
-                     " was rejected; it came", from.empty() ? " to " + to_string(first_) : from});
+    note_ = str_cat({"a task with ", knows_secret ? "the same secret " : "a secret ",
+                     knows_secret ? "that belongs to another run" : "other than this task's (" + secret_.origin() + ")",
+                     " was rejected; it connected", from.empty() ? " to " + to_string(first_) : from});
     rejections_.report(problem.code(), note_);
     each.talk.reject(problem);
     return true;
@@ -257,11 +257,11 @@ class rendezvous_host : door::owner {
       for (std::size_t rank = 1; rank < seats_.size(); ++rank)
         if (seats_[rank]) slow.push_back(static_cast<int>(rank));
       return error(error_code::deadline_exceeded, "rendezvous",
-                   {names_of_ranks(slow), start, " did not read the list of all tasks in time; look there for why"});
+                   {names_of_ranks(slow), start, " did not read the list of all tasks in time; check their logs"});
     }
     return error(error_code::deadline_exceeded, "rendezvous",
-                 {names_of_ranks(missing()), start, " did not come to ", to_string(first_), " in time",
-                  note_.empty() ? "; start them, or look there for why they ended" : "; ", note_});
+                 {names_of_ranks(missing()), start, " did not connect to ", to_string(first_), " in time",
+                  note_.empty() ? "; start them, or check their logs if they ended" : "; ", note_});
   }
 
   endpoint first_;

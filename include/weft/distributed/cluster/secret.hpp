@@ -47,7 +47,7 @@ class cluster_secret {
   static constexpr std::size_t least_bytes = 16;
 
   /// Throws weft::error (invalid_argument) for fewer than least_bytes.
-  explicit cluster_secret(std::string_view bytes) : cluster_secret(bytes, "its own") {}
+  explicit cluster_secret(std::string_view bytes) : cluster_secret(bytes, "from the program") {}
 
   /// Reads the first line of a file, without surrounding blanks, carriage return and byte order mark. Throws
   /// weft::error: permission_denied if another user owns the file or can access it; not_found if it does not exist;
@@ -144,7 +144,7 @@ WEFT_DISTRIBUTED_DECL cluster_secret::cluster_secret(std::string_view bytes, std
     : origin_(std::move(origin)), proof_(std::as_bytes(std::span(bytes))) {
   if (bytes.size() < least_bytes)
     throw error(error_code::invalid_argument, "secret",
-                {"the secret (", origin_, ") needs at least ", least_bytes, " bytes and has ", bytes.size(),
+                {"the secret (", origin_, ") must have at least ", least_bytes, " bytes; it has ", bytes.size(),
                  "; weft_launch --make_secret FILE writes a random one"});
 }
 
@@ -155,7 +155,7 @@ WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::from_file(const std::string
 WEFT_DISTRIBUTED_DECL void cluster_secret::make_file(const std::string& path) {
   if (make(AT_FDCWD, path, path, "give another file")) return;
   throw error(error_code::already_exists, "secret",
-              {path, " exists, and tasks may use the secret in it; give another file, or remove this one"});
+              {path, " exists, and tasks may be using the secret in it; give another file, or remove this one"});
 }
 
 WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::of_user() {
@@ -177,12 +177,12 @@ WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::of_user() {
     }
   }
   throw error(error_code::unavailable, "secret",
-              {"the secret that this user's tasks share needs a folder, and none will do (", why, "); ", set_for_all});
+              {"no folder is usable for the secret that this user's tasks share (", why, "); ", set_for_all});
 }
 
 WEFT_DISTRIBUTED_DECL std::optional<cluster_secret> cluster_secret::from_environment() {
   if (const char* const given = std::getenv("WEFT_SECRET"); given && *given)
-    return cluster_secret(first_line(given), "that of WEFT_SECRET");
+    return cluster_secret(first_line(given), "from WEFT_SECRET");
   if (const char* const file = std::getenv("WEFT_SECRET_FILE"); file && *file) return from_file(file);
   return {};
 }
@@ -237,7 +237,7 @@ WEFT_DISTRIBUTED_DECL cluster_secret::descriptor cluster_secret::open_folder(con
   if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     throw error(
         error_code::permission_denied, "secret",
-        {path, " must be this user's, and nobody else may write to it; remove it, or take the others' right away"});
+        {path, " must be owned by this user and not writable by others; remove it, or change its owner or mode"});
   return at;
 }
 
@@ -290,8 +290,8 @@ WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::read(int folder, const std:
       (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw error(error_code::permission_denied, "secret",
                 {path,
-                 " must be a file of this user's alone (mode 0600), for a reader of it could take part; remove it, "
-                 "or change its mode"});
+                 " must be owned by this user and readable by nobody else (mode 0600), because its readers could join "
+                 "the cluster; remove it, or change its mode"});
   std::array<char, max_bytes> room;
   std::size_t size = 0;
   for (ssize_t n; size < room.size() && (n = ::read(in.number, room.data() + size, room.size() - size)) != 0;) {
@@ -302,8 +302,8 @@ WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::read(int folder, const std:
   const std::string_view text(room.data(), size);
   if (size == room.size() && text.find('\n') == std::string_view::npos)
     throw error(error_code::invalid_argument, "secret",
-                {"the first line of ", path, " has more than ", max_bytes - 1, " bytes, which no secret needs"});
-  return cluster_secret(first_line(text), str_cat({"that of the file ", path}));
+                {"the first line of ", path, " has more than ", max_bytes - 1, " bytes, the limit for a secret"});
+  return cluster_secret(first_line(text), str_cat({"from the file ", path}));
 }
 
 #endif

@@ -48,7 +48,7 @@ struct wait_change {
                                          ///< begun
 };
 
-/// "training waits up to 30 s for a process in place of /job:worker/task:1 (it has closed its connection)"
+/// "training waits up to 30 s for a replacement for /job:worker/task:1 (it has closed its connection)"
 std::string to_string(const wait_change& c);
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
@@ -59,7 +59,7 @@ WEFT_DISTRIBUTED_DECL std::string to_string(const wait_change& c) {
   const std::int64_t ms = c.longest.count();
   const std::string time = ms % 1000 == 0 ? str_cat({ms / 1000, " s"}) : str_cat({ms, " ms"});
   return str_cat({c.trains ? "training waits " : "waits ", ms > 0 ? "up to " + time + " " : std::string(), "for ",
-                  c.trains ? "a process in place of " : "", c.tasks});
+                  c.trains ? "a replacement for " : "", c.tasks});
 }
 #endif
 
@@ -155,7 +155,7 @@ inline server_options checked_times(server_options options) {
   const auto check = [](const char* name, milliseconds time, std::int64_t least) {
     if (time.count() < least || time.count() > longest)
       throw error(error_code::invalid_argument, "server",
-                  {"server_options::", name, " must be from ", least, " to ", longest, " ms, which is 366 days; it is ",
+                  {"server_options::", name, " must be from ", least, " to ", longest, " ms (366 days); it is ",
                    std::int64_t{time.count()}});
   };
   if (options.heartbeat_interval) check("heartbeat_interval", *options.heartbeat_interval, 1);

@@ -148,7 +148,8 @@ class all_reduce {
     requires std::is_trivially_copyable_v<Element>
   void broadcast(std::span<Element> data, std::size_t root, deadline until = std::chrono::seconds(60)) {
     if (root >= size())
-      throw error(error_code::invalid_argument, operation, {"rank ", root, " is not one of ", size()});
+      throw error(error_code::invalid_argument, operation,
+                  {"rank ", root, " must be less than the number of ranks, ", size()});
     request asked = request_of(data, call_kind::broadcast);
     asked.root = root;
     make_call(asked, [&] {
@@ -289,7 +290,7 @@ class all_reduce {
     if (options.job.empty()) options.job = here.job();
     if (here.job() != options.job)
       throw error(error_code::invalid_argument, operation,
-                  {"only tasks of job '", options.job, "' take part; this is ", here.name()});
+                  {"only tasks of job '", options.job, "' can join the group; this is ", here.name()});
     check_dense(here.cluster(), options.job);
     options.chunk = std::max<std::size_t>(options.chunk / 64 * 64, 64);
     return options;
@@ -317,7 +318,7 @@ class all_reduce {
   template <typename Work>
   auto make_call(const request& asked, Work work) {
     if (broken_)
-      throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
+      throw error(error_code::failed_precondition, operation, "the group failed with an earlier error; make a new one");
     if (late_ && !(*late_ == asked))
       throw error(error_code::failed_precondition, operation,
                   "the last call ran out of time and has not completed; repeat it with the same array");

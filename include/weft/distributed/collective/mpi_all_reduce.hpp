@@ -134,7 +134,7 @@ class mpi_library {
     if (level < MPI_THREAD_FUNNELED)
       throw error(error_code::failed_precondition, "all_reduce",
                   "the program has initialized MPI for one thread only; call MPI_Init_thread with "
-                  "MPI_THREAD_SERIALIZED, or leave it to Weft");
+                  "MPI_THREAD_SERIALIZED, or let Weft initialize MPI");
   }
   ~mpi_library() {
     int done = 0;
@@ -186,10 +186,9 @@ inline void mpi_all_reduce::connect(deadline until) {
   std::sort(sorted.begin(), sorted.end());
   if (numbers[size()] != static_cast<double>(count) * static_cast<double>(size()) ||
       std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end() || sorted.back() >= count)
-    throw error(
-        error_code::failed_precondition, operation,
-        {"MPI has not started the ", size(), " tasks together: it knows ", count, " process(es) here, of which ",
-         here_.name(), " is number ", own, "; start all tasks by one mpirun, or by srun --mpi=pmix"});
+    throw error(error_code::failed_precondition, operation,
+                {"MPI did not start the ", size(), " tasks together: its world has ", count, " process(es), and ",
+                 here_.name(), " is number ", own, "; start all tasks with one mpirun, or with srun --mpi=pmix"});
   MPI_Group world = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
   MPI_Comm_group(MPI_COMM_WORLD, &world);
   MPI_Group_incl(world, static_cast<int>(size()), order.data(), &chosen);
@@ -204,7 +203,7 @@ template <typename Element>
 detail::joint_statement mpi_all_reduce::reduce(std::span<Element> data, const detail::reduce_statement& mine,
                                                deadline until) {
   if (broken_)
-    throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
+    throw error(error_code::failed_precondition, operation, "the group failed with an earlier error; make a new one");
   const double factor = mine.weight != 0 ? mine.weight : 1;
   try {
     if (!exchange_.is_under_way()) {

@@ -188,7 +188,7 @@ class mpi_exchange {
     if (!done) return false;
     check_mpi(MPI_Get_count(&status, MPI_BYTE, &came), "MPI_Get_count");
     if (came < static_cast<int>(sizeof(joint_statement)))
-      throw error(error_code::internal, "all_reduce", "a rank has sent a message by MPI that is none of Weft's");
+      throw error(error_code::internal, "all_reduce", "received an MPI message that Weft did not send");
     heard_ = true;
     const joint_statement its = statement(coming_);
     const bool carried = its.other == 0 && its.said.bytes > 0 && its.said.bytes <= static_cast<double>(room_);

@@ -114,9 +114,10 @@ class nccl_all_reduce {
     int before = 0;
     for (int i = 0; i < here.index(); ++i) before += here.cluster().task_address(here.job(), i).host == host;
     if (before >= count)
-      throw error(error_code::failed_precondition, "all_reduce",
-                  {"NCCL needs a GPU for each task; ", here.name(), " is number ", before + 1, " of the tasks on ",
-                   host, ", which has ", count, " GPU(s); start fewer tasks there, or use collective"});
+      throw error(
+          error_code::failed_precondition, "all_reduce",
+          {"NCCL requires a GPU for each task, but ", here.name(), " is number ", before + 1, " of the tasks on ", host,
+           ", which has ", count, " GPU(s); start fewer tasks there, or use collective"});
     return gpus->at(before);
   }
 
@@ -148,9 +149,8 @@ class nccl_all_reduce {
     return [this, until] {
       peers_.check();
       if (until.expired())
-        throw error(
-            error_code::unavailable, "all_reduce",
-            "another rank has not made the same call in time, and NCCL gives its group up then; make a new one");
+        throw error(error_code::unavailable, "all_reduce",
+                    "another rank has not made the same call in time, so NCCL aborted its group; make a new group");
     };
   }
 

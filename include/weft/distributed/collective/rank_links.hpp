@@ -78,7 +78,7 @@ class rank_links {
     if (rank_ == size_ || !std::is_sorted(cluster_ranks_.begin(), cluster_ranks_.end()))
       throw error(
           error_code::invalid_argument, operation,
-          {"the members of a group are tasks of job '", job, "' in ascending order, ", here.name(), " among them"});
+          {"the members of a group must be tasks of job '", job, "' in ascending order and include ", here.name()});
     find_hosts();
   }
 
@@ -255,7 +255,7 @@ class rank_links {
       for (std::size_t r = 0; r < size_; ++r)
         if (cluster_ranks_[r] == rank && incarnations_[r] == incarnation &&
             (name == interrupted_by_ || (interrupted_by_.back() == '/' && name.starts_with(interrupted_by_))))
-          why = error(error_code::aborted, operation, {this->name(r), " has left the group for a new one"});
+          why = error(error_code::aborted, operation, {this->name(r), " left the group and joined a new one"});
     });
     return why;
   }
@@ -309,8 +309,8 @@ class rank_links {
 
   [[noreturn]] void refuse(const link& other, const char* what, const std::string& its, const std::string& mine) const {
     throw error(error_code::failed_precondition, operation,
-                {name(other.rank), " does not train the same model: its ", what, its, ", that of ", here_.name(), " ",
-                 mine, "; run the same program with the same flags"});
+                {name(other.rank), " does not train the same model: its ", what, its, ", but ", mine, " in ",
+                 here_.name(), "; run the same program with the same flags"});
   }
 
   void find_hosts() {
@@ -406,7 +406,7 @@ class rank_links {
     const frame_header& its = from.in.header();
     if (its.kind != frame_kind::reduce || its.request != calls_)
       throw error(error_code::failed_precondition, operation,
-                  {name(from.rank), " is in its all-reduce number ", its.request, ", ", here_.name(), " in number ",
+                  {name(from.rank), " is in all-reduce number ", its.request, ", but ", here_.name(), " is in number ",
                    calls_, "; all ranks must make the same calls in the same order"});
     if (its.step != what_)
       throw error(error_code::failed_precondition, operation,
@@ -467,10 +467,10 @@ class rank_links {
 
   error late(const link* to, const link* from) const {
     if (!from)
-      return error(error_code::deadline_exceeded, operation, {"could send nothing in time to ", name(to->rank)});
+      return error(error_code::deadline_exceeded, operation, {"could not send to ", name(to->rank), " in time"});
     const bool two = to && to != from;
     return error(error_code::deadline_exceeded, operation,
-                 {"received nothing in time from ", name(from->rank), two ? ", or could send nothing to " : "",
+                 {"received nothing in time from ", name(from->rank), two ? ", or could not send to " : "",
                   two ? name(to->rank) : ""});
   }
 

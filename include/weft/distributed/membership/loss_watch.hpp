@@ -20,7 +20,7 @@ inline std::string not_replaced(std::chrono::milliseconds wait, const std::strin
 }
 /// Returns the sentence for a call whose deadline passes before the wait ends.
 inline std::string not_replaced_yet(const std::string& names) {
-  return str_cat({"a process that takes the place of ", names, " has not come in time"});
+  return str_cat({"no replacement for ", names, " has connected in time"});
 }
 
 /// Records which members of a group are missing and since when, and decides when the wait of the loss policy ends.

@@ -143,7 +143,7 @@ class membership {
       if (until.expired())
         throw error(error_code::deadline_exceeded, "wait_ready",
                     {to_string(tasks_[self_]), " still waits for ", missing.text,
-                     "; start them, or look there for why they ended", note_.empty() ? "" : "; ", note_});
+                     "; start them, or check their logs if they ended", note_.empty() ? "" : "; ", note_});
       if (!reported && detail::now() >= quiet_until) {
         append(missing.text, {note_.empty() ? "" : "; ", note_});
         lock.unlock();

@@ -149,7 +149,8 @@ class server_thread {
     if (here_.options_.tls) {
       if (here_.cluster_.num_tasks("client") > 0)
         throw error(error_code::invalid_argument, here_.name(),
-                    "certificates of a job named 'client' would admit clients of the cluster; name the job otherwise");
+                    "a job must not be named 'client', because its certificates would admit clients of the cluster; "
+                    "choose another name");
       here_.network_.use_tls(*here_.options_.tls);
     }
     for (std::size_t rank = 0; rank < here_.members_.size(); ++rank) here_.network_.check(identity_.address_of(rank));
@@ -158,8 +159,8 @@ class server_thread {
       if (!has_openssl && rank != here_.members_.self() && identity_.authenticates(rank))
         throw error(error_code::failed_precondition, here_.name(),
                     {to_string(here_.members_.task(rank)),
-                     " is on another host, and what travels there is authenticated by OpenSSL, without which this "
-                     "program was built; ",
+                     " is on another host, and authentication between hosts requires OpenSSL, but this program was "
+                     "built without it; ",
                      build_with_openssl});
     check_filters();
     for (std::size_t rank = 0; rank < here_.members_.size(); ++rank)

@@ -131,9 +131,10 @@ class task_identity {
     const std::string operation = str_cat({"connect to ", to_string(peer)});
     const std::string where = to_string(address_of(rank));
     if (!talk.stream().certifies(to_string(peer)))
-      return error(error_code::permission_denied, operation,
-                   {"the process that listens at ", where, " shows a certificate of ", talk.stream().certified_names(),
-                    "; that of ", to_string(peer), " names weft:", to_string(peer), " in its subjectAltName"});
+      return error(
+          error_code::permission_denied, operation,
+          {"the process listening at ", where, " presents a certificate of ", talk.stream().certified_names(),
+           "; the certificate of ", to_string(peer), " must name weft:", to_string(peer), " in its subjectAltName"});
     for (std::size_t other = 0; other < members_.size(); ++other)
       if (talk.proves(to_string(members_.task(other))))
         return error(error_code::failed_precondition, operation,
@@ -141,14 +142,14 @@ class task_identity {
                       "; give every task the same addresses, and each its own index"});
     if (talk.knows_secret())
       return error(error_code::failed_precondition, operation,
-                   {"the process that listens at ", where, " knows this task's secret (", secret_.origin(),
-                    "), but is no task of '", to_string(cluster_),
-                    "': it was given other jobs or addresses; give every task the same cluster, with the same "
+                   {"the process listening at ", where, " has this task's secret (", secret_.origin(),
+                    "), but is not a task of '", to_string(cluster_),
+                    "': its jobs or addresses differ; give every task the same cluster, with the same "
                     "parameter servers"});
-    return error(
-        error_code::unauthenticated, operation,
-        {"the process that listens at ", where, " does not know this task's secret (", secret_.origin(),
-         "): it is another user's, or of another cluster; start all tasks as one user, or give them one secret"});
+    return error(error_code::unauthenticated, operation,
+                 {"the process listening at ", where, " does not have this task's secret (", secret_.origin(),
+                  "): it belongs to another user or another cluster; start all tasks as one user, or give them the "
+                  "same secret"});
   }
 
   /// Returns the reason to reject a client that has proved the secret, if there is one.
@@ -156,20 +157,20 @@ class task_identity {
     const auto refuse = [](error_code code, std::initializer_list<piece> why) { return error(code, "handshake", why); };
     if (!stream.certifies(client_name))
       return refuse(error_code::permission_denied,
-                    {"a client shows a certificate of ", stream.certified_names(),
-                     "; that of a client names weft:", client_name, " in its subjectAltName"});
+                    {"a client presents a certificate of ", stream.certified_names(),
+                     "; the certificate of a client must name weft:", client_name, " in its subjectAltName"});
     if (its.library_version != distributed_version)
-      return refuse(error_code::failed_precondition, {"a client runs Weft ", its.library_version, ", ", name(),
+      return refuse(error_code::failed_precondition, {"a client runs Weft ", its.library_version, ", but ", name(),
                                                       " runs ", distributed_version, "; run the same build"});
     if (its.cluster_hash != 0 && its.cluster_hash != cluster_.hash())
       return refuse(error_code::failed_precondition,
-                    {"a client has learnt of another cluster, '", its.cluster, "', than that of ", name(), ", '",
-                     to_string(cluster_), "'; give every task the same addresses"});
+                    {"a client uses the cluster '", its.cluster, "', but ", name(), " uses '", to_string(cluster_),
+                     "'; give every task the same addresses"});
     if (!its.to.job.empty() && !(its.to == self_))
       return refuse(error_code::failed_precondition,
-                    {"a client looked for ", to_string(its.to), ", and ", name(), " listens here"});
+                    {"a client expected ", to_string(its.to), ", but ", name(), " listens here"});
     if (its.channel != client_asks && its.channel != client_hears)
-      return refuse(error_code::invalid_argument, {"a client has no channel '", its.channel, "'"});
+      return refuse(error_code::invalid_argument, {"a client cannot open the channel '", its.channel, "'"});
     return {};
   }
 
@@ -180,24 +181,25 @@ class task_identity {
     const auto refuse = [](error_code code, std::initializer_list<piece> why) { return error(code, "handshake", why); };
     if (!stream.certifies(peer)) {
       const std::string why =
-          str_cat({"a task that says it is ", peer, " shows a certificate of ", stream.certified_names()});
+          str_cat({"a task that claims to be ", peer, " presents a certificate of ", stream.certified_names()});
       members_.set_note(why);
       return refuse(error_code::permission_denied,
                     {why, "; start every task with its own index and its own certificate"});
     }
     if (its.library_version != distributed_version)
-      return refuse(error_code::failed_precondition, {peer, " runs Weft ", its.library_version, ", ", name(), " runs ",
-                                                      distributed_version, "; run the same build on every task"});
+      return refuse(error_code::failed_precondition,
+                    {peer, " runs Weft ", its.library_version, ", but ", name(), " runs ", distributed_version,
+                     "; run the same build on every task"});
     if (its.cluster_hash != cluster_.hash()) {
       if (const auto rank = find(its.from))
-        members_.set_note(*rank, str_cat({"it came with another cluster, '", its.cluster, "'"}));
+        members_.set_note(*rank, str_cat({"it uses another cluster, '", its.cluster, "'"}));
       return refuse(error_code::failed_precondition,
                     {peer, " and ", name(), " were given different clusters: '", its.cluster, "' and '",
                      to_string(cluster_), "'; give every task the same addresses"});
     }
     if (!(its.to == self_))
       return refuse(error_code::failed_precondition,
-                    {peer, " looked for ", to_string(its.to), " at ", to_string(here), ", and ", name(),
+                    {peer, " expected ", to_string(its.to), " at ", to_string(here), ", but ", name(),
                      " listens there; give every task the same addresses"});
     const auto rank = find(its.from);
     if (!rank || *rank == members_.self())
@@ -205,13 +207,13 @@ class task_identity {
                                                       rank ? "this task itself; start every task with its own index"
                                                            : "not in the cluster; give every task the same addresses"});
     if (its.given_up == incarnation_)  // the peer also notifies this task on their existing connection
-      return refuse(error_code::aborted, {name(), " is given up by ", peer});
+      return refuse(error_code::aborted, {peer, " declared ", name(), " lost"});
     if (members_.state(*rank) == task_state::alive && members_.incarnation(*rank) != its.incarnation)
       return refuse(error_code::unavailable,
-                    {"another process is ", peer, " already; stop it, or give this one its own index"});
+                    {"another process is already ", peer, "; stop it, or give this one its own index"});
     if (members_.is_given_up(*rank, its.incarnation))
       return refuse(error_code::aborted,
-                    {peer, " was given up (it ", members_.reason(*rank, its.incarnation), "); start it again"});
+                    {peer, " was declared lost (it ", members_.reason(*rank, its.incarnation), "); start it again"});
     return {};
   }
 

@@ -83,35 +83,36 @@ WEFT_DISTRIBUTED_DECL void enroll_message::fields(message_fields& io) {
 
 WEFT_DISTRIBUTED_DECL std::string enroll_message::difference(const enroll_message& other) const {
   if (other.terms != terms)
-    return str_cat({"it trains ", to_string(other.terms), ", the first worker ", to_string(terms)});
+    return str_cat({"its training is ", to_string(other.terms), ", but the first worker's is ", to_string(terms)});
   if (other.graph.seed != graph.seed)
-    return str_cat({"its seed is ", other.graph.seed, ", the first worker's ", graph.seed});
+    return str_cat({"its seed is ", other.graph.seed, ", but the first worker's is ", graph.seed});
   if (other.variables.size() != variables.size())
-    return str_cat({"it has ", other.variables.size(), " variables, the first worker has ", variables.size()});
+    return str_cat({"it has ", other.variables.size(), " variables, but the first worker has ", variables.size()});
   for (std::size_t i = 0; i < variables.size(); ++i) {
     const parameter_spec &mine = variables[i], &its = other.variables[i];
     if (mine.name != its.name)
-      return str_cat({"variable ", i, " is '", its.name, "' there and '", mine.name, "' at the first worker"});
+      return str_cat({"its variable ", i, " is '", its.name, "', but the first worker's is '", mine.name, "'"});
     if (mine.elements != its.elements)
-      return str_cat({"variable '", mine.name, "' has ", its.elements, " elements there and ", mine.elements,
-                      " at the first worker"});
+      return str_cat({"its variable '", mine.name, "' has ", its.elements, " elements, but the first worker's has ",
+                      mine.elements});
     if (mine.rule.name != its.rule.name)
-      return str_cat({"variable '", mine.name, "' is trained by ", its.rule.name, " there and by ", mine.rule.name,
-                      " at the first worker"});
+      return str_cat({"its variable '", mine.name, "' is trained by ", its.rule.name, ", but the first worker's by ",
+                      mine.rule.name});
     if (mine.rule != its.rule)
-      return str_cat({"variable '", mine.name, "' is trained by ", mine.rule.name,
-                      " with another learning rate, hyperparameter or schedule than at the first worker"});
+      return str_cat({"its variable '", mine.name, "' is trained by ", mine.rule.name,
+                      " with a different learning rate, hyperparameter or schedule than the first worker's"});
     if (mine.clipping != its.clipping)
-      return str_cat({"the gradient of variable '", mine.name, "' is clipped otherwise than at the first worker"});
+      return str_cat({"the gradient of its variable '", mine.name, "' is clipped differently than the first worker's"});
     if (mine != its)
-      return str_cat({"variable '", mine.name,
-                      "' has another element type, parameter server or gradient (of rows, or of all elements) than "
-                      "at the first worker"});
+      return str_cat({"its variable '", mine.name,
+                      "' has a different element type, parameter server or kind of gradient (sparse or dense) than the "
+                      "first worker's"});
   }
   if (other.graph.settings != graph.settings)
-    return str_cat({"its settings are '", other.graph.settings, "', the first worker's '", graph.settings, "'"});
+    return str_cat(
+        {"its settings are '", other.graph.settings, "', but the first worker's are '", graph.settings, "'"});
   if (other.graph.hash != graph.hash)
-    return str_cat({"its graph has hash ", other.graph.hash, ", the first worker's has ", graph.hash});
+    return str_cat({"its graph has hash ", other.graph.hash, ", but the first worker's has ", graph.hash});
   return {};
 }
 

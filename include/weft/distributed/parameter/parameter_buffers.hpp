@@ -23,11 +23,11 @@ template <typename Bytes>
 void check_buffers(const char* operation, std::span<const parameter_spec> variables, std::span<const Bytes> given) {
   if (given.size() != variables.size())
     throw error(error_code::invalid_argument, operation,
-                {variables.size(), " variables need a buffer each; ", given.size(), " are given"});
+                {variables.size(), " variables require a buffer each; ", given.size(), " buffers were given"});
   for (std::size_t i = 0; i < given.size(); ++i)
     if (given[i].size() != variables[i].bytes())
       throw error(error_code::invalid_argument, operation,
-                  {"the buffer for '", variables[i].name, "' needs ", variables[i].bytes(), " bytes and has ",
+                  {"the buffer for '", variables[i].name, "' must have ", variables[i].bytes(), " bytes; it has ",
                    given[i].size()});
 }
 

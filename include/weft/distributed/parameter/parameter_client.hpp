@@ -77,14 +77,13 @@ class parameter_client {
     const int tasks = here.cluster().num_tasks(job);
     if (tasks == 0)
       throw error(error_code::failed_precondition, "parameter_client",
-                  {"the cluster needs a job '", job,
-                   "' to hold the variables and has none; add it, or set server_options::ps_job"});
+                  {"the cluster has no job '", job, "' to keep the variables; add it, or set server_options::ps_job"});
     for (const std::string& each : {job, here.options().worker_job}) check_dense(here.cluster(), each);
     for (const parameter_spec& variable : variables_)
       if (variable.ps_task < 0 || variable.ps_task >= tasks)
         throw error(error_code::invalid_argument, "parameter_client",
                     {"variable '", variable.name, "' is placed on /job:", job, "/task:", variable.ps_task,
-                     "; the job has ", tasks, " tasks"});
+                     ", but the job has ", tasks, " tasks"});
     servers_.reserve(static_cast<std::size_t>(tasks));
     for (int task = 0; task < tasks; ++task) servers_.emplace_back(variables_, task, here.cluster().rank({job, task}));
     for (connection& each : servers_) all_.push_back(&each);
@@ -178,8 +177,8 @@ class parameter_client {
     }
     if (!going_on.empty() && !fresh.empty())
       throw error(error_code::failed_precondition, "restore",
-                  {fresh, " was started again, and has no training to go on with, while ", going_on,
-                   " has one; start all parameter servers again, and the run goes on from its checkpoint"});
+                  {fresh, " was started again and lost its training state, but ", going_on,
+                   " still has it; start all parameter servers again to continue the run from its checkpoint"});
     std::vector<std::vector<std::byte>> rest(servers_.size());
     ask("restore", frame_kind::restore, 0, until, [&](connection& to) {
       if (!state) return;
@@ -471,8 +470,8 @@ class parameter_client {
   }
   error gone_back(const char* operation) const {
     return error(error_code::aborted, operation,
-                 {"a parameter server was restored, and the run has gone back to step ", position_,
-                  "; make the steps from next_step() on again, and call finish() then"});
+                 {"a parameter server was restored, and the run went back to step ", position_,
+                  "; repeat the steps from next_step() on, then call finish()"});
   }
 
   /// Waits after the failure of a connection until all servers are alive. Throws `problem` if no process can take the
@@ -493,7 +492,7 @@ class parameter_client {
       // The server never answers this worker again, and the process that replaces the worker needs its address.
       if (said == membership::verdict::given_up && !here_.stopping())
         throw error(error_code::unavailable, operation,
-                    {problem.sentence(), "; start this worker again: the others wait for a process in its place"});
+                    {problem.sentence(), "; start this worker again, because the others wait for its replacement"});
     }
     if (!may_wait || here_.stopping()) throw problem;
     for (;; detail::sleep(std::chrono::milliseconds(20))) {
@@ -524,8 +523,8 @@ class parameter_client {
   void merge(cluster_state& all, const cluster_state& its, const connection& from) const {
     if (terms_.is_synchronous() && its.global_step != all.global_step)
       throw error(error_code::failed_precondition, "save",
-                  {name(from), " is at step ", its.global_step, " and ", name(servers_.front()), " at step ",
-                   all.global_step, "; complete the step, by exchange(), before you save"});
+                  {name(from), " is at step ", its.global_step, ", but ", name(servers_.front()), " is at step ",
+                   all.global_step, "; complete the step with exchange() before you save"});
     detail::merge_cluster_state(all, its);
   }
 
@@ -546,7 +545,7 @@ class parameter_client {
       if (are_in_step()) return;
       if (until.expired())
         throw error(error_code::deadline_exceeded, operation,
-                    "the parameter servers were never at the same step when they answered; allow more time");
+                    "the parameter servers did not reach the same step in time; allow more time");
     }
   }
 
@@ -589,7 +588,7 @@ class parameter_client {
         auto opened = here_.open_channel(each.rank(), detail::parameter_channel, until);
         if (each.incarnation() != 0 && opened.incarnation != each.incarnation() && has_position_ && !awaits_servers())
           throw error(error_code::unavailable, str_cat({"connect to ", name(each)}),
-                      {name(each), " was started again; the variables that it held are gone", how_to_survive()});
+                      {name(each), " was started again and lost its variables", how_to_survive()});
         each.attach(std::move(opened.stream), opened.incarnation);
         fresh.push_back(&each);
       }
@@ -682,7 +681,8 @@ class parameter_client {
         is_served = std::none_of(servers_.begin(), servers_.end(),
                                  [](const connection& each) { return each.is_rolled_back(); });
         if (!is_served && until.expired())
-          throw error(error_code::deadline_exceeded, operation, "parameter servers have not restored their shards");
+          throw error(error_code::deadline_exceeded, operation,
+                      "parameter servers have not restored their shards in time");
       } while (!is_served && enter_epoch());
       if (!is_served) return;
       flags_of_all_ = ~std::uint32_t{0};

@@ -99,7 +99,7 @@ class parameter_service {
       if (!all_came) all_came = have_all_come(workers_come);
       if (until.expired())
         fail_everyone(error(error_code::deadline_exceeded, "join",
-                            {"the time to serve has passed, and these workers have not called finish(): ",
+                            {"the deadline has passed, but these workers have not called finish(): ",
                              workers_.names([](const worker& each) { return !each.done; })}));
       if (!moved) sleep(until);
     }
@@ -181,8 +181,8 @@ class parameter_service {
         break;
     }
     throw error(error_code::failed_precondition, "parameter_server",
-                {here_.name(), " was started again without the run of ", workers_.name(from),
-                 ": no step of that is committed in ", here_.options().shards.folder, "; start all tasks again"});
+                {here_.name(), " was started again and cannot continue the run of ", workers_.name(from),
+                 ": no step of that run is committed in ", here_.options().shards.folder, "; start all tasks again"});
   }
 
   /// Parks the request until shards are restored or committed; it is handled then.
@@ -224,7 +224,7 @@ class parameter_service {
                    closed);
       return true;
     } catch (const std::bad_alloc&) {  // without memory for the payload, the rest of the stream is lost
-      quorum_.drop(from, str_cat({"was given up: ", no_memory(from)}));
+      quorum_.drop(from, str_cat({"was dropped: ", no_memory(from)}));
       return true;
     }
   }
@@ -274,7 +274,7 @@ class parameter_service {
           return await_others(from);
         default:
           throw error(error_code::invalid_argument, "parameter_server",
-                      "a parameter server does not take this kind of request");
+                      "a parameter server does not accept this kind of request");
       }
     } catch (const error& problem) {
       answers_.fail(from, problem);
@@ -306,7 +306,7 @@ class parameter_service {
       }
     } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
       quorum_.refuse(from, shards_.is_on() && shards_.has_trained(),
-                     str_cat({"was refused, for it does not train the same model: ", difference}));
+                     str_cat({"was rejected, because it does not train the same model: ", difference}));
       throw error(error_code::failed_precondition, "parameter_server",
                   {workers_.name(from), " does not train the same model: ", difference,
                    "; run the same program with the same flags"});
@@ -343,7 +343,7 @@ class parameter_service {
     const std::uint32_t where = with.request().flags & in_segment;
     if (!workers_.is_chief(from))
       throw error(error_code::invalid_argument, "initialise",
-                  {workers_.name(from), " is not the chief, which alone gives the variables their first values"});
+                  {workers_.name(from), " is not the chief; only the chief can initialise the variables"});
     if (store_.initialised()) {  // a restarted chief: training continues
       free_payload(with);
       return answers_.acknowledge(from, where | duplicate);
@@ -511,7 +511,7 @@ class parameter_service {
         continue;
       given_up_ = error(error_code::aborted, here_.name(),
                         {to_string(members.task(rank)), " ", members.reason(rank),
-                         "; start this parameter server again: the others wait for a process that takes its place"});
+                         "; start this parameter server again, because the others wait for its replacement"});
       return true;
     }
     return false;
@@ -531,8 +531,8 @@ class parameter_service {
     if (missing.empty()) return true;
     if (until.expired())
       fail_everyone(error(error_code::deadline_exceeded, "join",
-                          {here_.name(), " still waits for ", missing, "; start them, or look there for why they ended",
-                           here_.members().note()}));
+                          {here_.name(), " still waits for ", missing,
+                           "; start them, or check their logs if they ended", here_.members().note()}));
     return false;
   }
 

@@ -63,7 +63,7 @@ struct parameter_spec {
 inline void shard_by_bytes(std::span<parameter_spec> variables, int tasks) {
   if (tasks < 1)
     throw error(error_code::invalid_argument, "shard_by_bytes",
-                "variables need a parameter server; the cluster has none");
+                "variables require a parameter server, but the cluster has none");
   std::vector<std::size_t> order(variables.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {

@@ -57,8 +57,8 @@ class parameter_store {
       if (total + in_slots > max_bytes)
         throw error(
             error_code::resource_exhausted, "parameter_server",
-            {"the variables and their slots need more than the ", max_bytes,
-             " bytes that this server may hold; raise server_options::max_parameter_bytes, or start more servers"});
+            {"the variables and their slots need more than ", max_bytes,
+             " bytes, the limit of this server; raise server_options::max_parameter_bytes, or start more servers"});
       packed_.push_back(whole);
       if (!variable.has_rows()) whole += variable.bytes();
       ranges_.push_back(std::move(next));

@@ -58,13 +58,13 @@ inline row_list read_row_list(const_bytes bytes, const parameter_spec& what) {
   if (bytes.size() % each != 0)
     refuse({"take ", each, " bytes each; ", bytes.size(), " bytes are not a whole number of them"});
   const row_list list{bytes.data(), bytes.size() / each, bytes.data() + bytes.size() / each * 8};
-  if (list.count > what.rows()) refuse({"are ", list.count, "; it has ", what.rows()});
+  if (list.count > what.rows()) refuse({"are too many: ", list.count, ", but the variable has ", what.rows()});
   for (std::size_t k = 0; k < list.count; ++k) {
     const std::size_t number = list.number(k);
     if (number >= what.rows())
       refuse({"have the index ", static_cast<std::int64_t>(number), ", which is not in [0, ", what.rows(), ")"});
     if (k > 0 && number <= list.number(k - 1))
-      refuse({"have the index ", number, " after ", list.number(k - 1), "; indices ascend, and none comes twice"});
+      refuse({"have the index ", number, " after ", list.number(k - 1), "; indices must ascend without duplicates"});
   }
   return list;
 }
@@ -86,7 +86,7 @@ inline void read_row_lists(const_bytes bytes, std::span<const parameter_spec> va
     if (count > bytes.size() / each)
       throw error(
           error_code::invalid_argument, "rows",
-          {"the message announces ", count, " rows of '", what.name, "' and has bytes for ", bytes.size() / each});
+          {"the message announces ", count, " rows of '", what.name, "', but has bytes for ", bytes.size() / each});
     const std::size_t size = count * each;
     lists[k] = read_row_list(bytes.first(size), what);
     bytes = bytes.subspan(size);

@@ -261,7 +261,7 @@ class server_connection {
 
   void place_answer() {
     const frame_header& answer = in_.header();
-    if (answer.request != request_) throw error(error_code::internal, "", "the server has answered another request");
+    if (answer.request != request_) throw error(error_code::internal, "", "the server answered a different request");
     if (answer.kind == frame_kind::failure) {
       if (answer.payload_length > max_control_bytes) message_reader::malformed();
       failure_.resize(static_cast<std::size_t>(answer.payload_length));
@@ -279,7 +279,7 @@ class server_connection {
     if (answer.flags & changed_rows) return place_rows(answer.payload_length);
     if (const std::uint64_t wanted = target_bytes(); answer.payload_length != wanted)
       throw error(error_code::invalid_argument, "",
-                  {"the server's answer needs ", wanted, " bytes and has ", answer.payload_length});
+                  {"the server's answer must have ", wanted, " bytes; it has ", answer.payload_length});
     in_.payload_to(target_);
   }
 
@@ -288,7 +288,7 @@ class server_connection {
     const std::size_t min_bytes = rows_begin(whole_bytes_);
     if (bytes < min_bytes)
       throw error(error_code::invalid_argument, "",
-                  {"the server's answer needs at least ", min_bytes, " bytes and has ", bytes});
+                  {"the server's answer must have at least ", min_bytes, " bytes; it has ", bytes});
     changed_.resize(bytes - whole_bytes_);
     std::vector<mutable_bytes> pieces;
     for (std::size_t k = 0; k < order_.size(); ++k)

@@ -62,13 +62,13 @@ namespace detail {
 inline void check_terms(const training_terms& terms, int workers) {
   if (terms.model.backups < 0 || (terms.model.backups > 0 && terms.model.backups >= workers))
     throw error(error_code::invalid_argument, "parameter_client",
-                {"a step can do without 0 to ", workers - 1, " of ", workers, " workers, not without ",
-                 terms.model.backups, "; start more workers, or take fewer backups"});
+                {"the number of backup workers must be from 0 to ", workers - 1, " with ", workers, " workers; it is ",
+                 terms.model.backups, "; start more workers, or use fewer backups"});
   check_loss_policy(terms.on_loss, "parameter_client");
   if (terms.on_loss.then == loss_action::take_over && (!terms.is_synchronous() || terms.model.backups > 0))
     throw error(error_code::invalid_argument, "parameter_client",
-                "loss_action::take_over repeats what a lost worker would have computed, and needs "
-                "parameter_server<synchronous>, without backups; use stop or shrink");
+                "loss_action::take_over repeats the computation of a lost worker, which requires "
+                "parameter_server<synchronous> without backups; use stop or shrink");
 }
 
 }  // namespace detail

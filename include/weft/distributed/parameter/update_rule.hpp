@@ -91,10 +91,9 @@ class WEFT_API update_rules {
   template <class Optimizer>
   static auto add() {
     static_assert(correct<optimizer_mistake<Optimizer>>,
-                  "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 "
-                  "slots; its update "
-                  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: "
-                  "docs/how-to/optimizers.md");
+                  "an optimizer must have a name, at most 16 members, which are hyperparameters and numbers, and at "
+                  "most 8 slots; update() must take the variable, its slots in order and the gradient, and advance() "
+                  "the scalar slots; see docs/how-to/optimizers.md");
     if constexpr (correct<optimizer_mistake<Optimizer>>) {
       if (false)
         detail::use_formula<Optimizer, exact<float>>({}, nullptr, detail::slot_indices<Optimizer>(),
@@ -114,17 +113,17 @@ class WEFT_API update_rules {
       std::string known;
       for (const auto& [name, implementation] : all.rules) append(known, {known.empty() ? "" : ", ", name});
       throw error(error_code::not_found, "update_rules",
-                  {"this program has no update rule '", rule.name, "', only ", known,
+                  {"this program has no update rule '", rule.name, "'; it has ", known,
                    "; call update_rules::add<its optimizer>() before the server starts"});
     }
     if (found->second.layout->norms != 0)
-      throw error(
-          error_code::unimplemented, "update_rules",
-          "rule '" + rule.name + "' takes norms, which a parameter server does not compute: train by collective");
+      throw error(error_code::unimplemented, "update_rules",
+                  "rule '" + rule.name + "' uses norms, which parameter servers do not compute; use collective");
     const std::size_t taken = found->second.layout->hyperparameters;
     if (taken != rule.parameters.size())
-      throw error(error_code::invalid_argument, "update_rules",
-                  {"update rule '", rule.name, "' takes ", taken, " parameters and is given ", rule.parameters.size()});
+      throw error(
+          error_code::invalid_argument, "update_rules",
+          {"update rule '", rule.name, "' takes ", taken, " parameters, but was given ", rule.parameters.size()});
     for (const scheduled_parameter& each : rule.schedules) {
       if (each.parameter >= taken)
         throw error(error_code::invalid_argument, "update_rules",

@@ -153,11 +153,10 @@ class mailbox {
       }
     }
     if (made->counted)
-      box->fail(error(error_code::resource_exhausted, "receive", {"no memory for a value of ", size, " bytes"}));
+      box->fail(error(error_code::resource_exhausted, "receive", {"cannot allocate ", size, " bytes for a value"}));
     else
       box->fail(error(error_code::resource_exhausted, "receive",
-                      {"values of more than ", parked.limit(),
-                       " bytes wait here for their steps (max_parked_bytes of the service's options)"}));
+                      {"values that wait for their steps exceed ", parked.limit(), " bytes (max_parked_bytes)"}));
     return {};
   }
   /// Stores a whole value at once.
@@ -310,7 +309,7 @@ class mailbox {
       if (is_ready()) return;
       if (failure_) throw *failure_;
       if (until.expired())
-        throw error(error_code::deadline_exceeded, "receive", {"no value has come from ", from, " in time"});
+        throw error(error_code::deadline_exceeded, "receive", {"received no value from ", from, " in time"});
       const bool received = unlocked(lock, [&] {
         return receive([&] {
           const std::lock_guard held(mutex_);

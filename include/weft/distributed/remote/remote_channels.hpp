@@ -97,7 +97,7 @@ class frame_receiver {
       const std::uint64_t length = in_.header().payload_length;
       if (in_.header().kind != frame_kind::write_variable && length > max_step_message_bytes)
         throw error(error_code::data_loss, "receive",
-                    {"a message of ", length, " bytes, but at most ", max_step_message_bytes, " are allowed"});
+                    {"the message has ", length, " bytes, but at most ", max_step_message_bytes, " are allowed"});
       // The header is verified together with the payload, so memory grows with the bytes that have arrived.
       const std::size_t filled = payload_.size();
       const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(in_.left(), std::max(max_piece, filled)));
@@ -331,7 +331,7 @@ class remote_channels {
   bool advance(incoming& from) {
     const bool is_client = from.from.rank == here_.members().size();
     if (is_client && !clients_.has(from.from.incarnation, from.number))
-      throw error(error_code::unavailable, "receive", "the client takes no answers");
+      throw error(error_code::unavailable, "receive", "the client has no channel for answers");
     const std::size_t total = from.in.advance(
         from.stream, [&](const frame_header& header) { return open_(from.from, header); },
         [&](const frame_header& header, payload_type payload) {
@@ -345,7 +345,7 @@ class remote_channels {
       clients_.note_received(from.from.incarnation);
     }
     if (is_client && from.silence.expired())
-      throw error(error_code::unavailable, "receive", "the client has fallen silent");
+      throw error(error_code::unavailable, "receive", "the client has sent nothing for too long");
     return total > 0;
   }
 

@@ -210,7 +210,7 @@ class remote_tasks : public plan::task_support {
     } catch (...) {
       registered.clear();
       if (take_run()) throw;
-      cancel(error(error_code::cancelled, "step", "the client's part has failed"));
+      cancel(error(error_code::cancelled, "step", "the client's part of the step failed"));
       throw;
     }
   }
@@ -281,7 +281,8 @@ class remote_tasks : public plan::task_support {
         if (strict && state_.consequence) throw *state_.consequence;
         return;
       }
-      if (until.expired()) throw error(error_code::deadline_exceeded, "step", {late(), " has not ended in time"});
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, "step", {late(), " has not finished the step in time"});
       lock.unlock();
       const bool received = service_.receive_until(between_checks, [&] {
         const std::lock_guard own(state_.mutex);
@@ -430,7 +431,7 @@ class remote_tasks : public plan::task_support {
       return task_message::read(state_.box->take(0, answers, service_.table_name(t), check_of(t), receiver()));
     } catch (const error& late) {
       if (late.code() != error_code::deadline_exceeded) throw;
-      throw error(late.code(), "connect", {service_.table_name(t), " has not made a graph_service in time"});
+      throw error(late.code(), "connect", {service_.table_name(t), " has not created a graph_service in time"});
     }
   }
 

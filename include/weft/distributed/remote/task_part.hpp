@@ -102,7 +102,7 @@ class task_part : public plan::task_step {
     signature_ = step_signature(p, tasks_);
     if (expected_ != 0 && expected_ != signature_)
       throw error(error_code::failed_precondition, "step",
-                  "this task and the client would place the step's nodes differently: run the same program with the "
+                  "this task and the client would place the step's nodes differently; run the same program with the "
                   "same devices on all tasks");
     plan::task_cut cut(p, tasks_.client());
     transfers_ = cut.cut();

@@ -100,8 +100,8 @@ inline plan::device_number task_table::place(const plan::placement& by, std::uin
     if (own || by.soft()) return {false, 0, found.task};
     throw error(error_code::unimplemented, by.nodes()[without].name,
                 {by.nodes()[without].def.op->name, " is placed on ", to_string(want),
-                 " and has no kernel for a GPU here: a CUDA compiler compiles expressions for GPUs; "
-                 "session_options::allow_soft_placement runs the rest on the CPU"});
+                 " but has no kernel for a GPU in this program; compile it with a CUDA compiler, or set "
+                 "session_options::allow_soft_placement to run it on the CPU"});
   }
   const bool any_task = first_fit(want, [&](std::uint32_t t) {
     found = {false, 0, t};

@@ -37,7 +37,7 @@ class variable_table {
     const bool is_on_cpu = !v.state.where.gpu && !where.gpu;
     if (v.info.type != info.type || !(v.info.extents == info.extents) || !(is_on_cpu || v.state.where == where))
       throw error(error_code::failed_precondition, name,
-                  {"another session's variable of this name is ", text(v.info, v.state.where), ", and this one is ",
+                  {"another session's variable of this name is ", text(v.info, v.state.where), ", but this one is ",
                    text(info, where), "; use the same type, extents and device, another name, or another container"});
     return found->second;
   }

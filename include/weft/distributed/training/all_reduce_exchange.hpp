@@ -86,7 +86,7 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
     if (!thread_ || unit_ == 0) return nullptr;
     if (thread_->under_way())
       throw error(error_code::failed_precondition, "step",
-                  "the gradients of the last step are on their way; call exchange() before you compute new ones");
+                  "the gradients of the last step are still being sent; call exchange() before you compute new ones");
     set_weight(examples);
     first_part_ = first_part;
     released_ = 0;
@@ -180,10 +180,10 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
         apply_(variables, gradients_) {
     for (std::size_t i = 0; i < variables.size(); ++i)
       if (const device_spec& on = variables.of()[variables[i].node].device; on.has_job() && on.job != here.job())
-        throw error(error_code::invalid_argument, variables[i].name,
-                    {"is placed on ", to_string(on),
-                     ", and every worker keeps all variables here: name no job, or "
-                     "train by parameter_server"});
+        throw error(
+            error_code::invalid_argument, variables[i].name,
+            {"is placed on ", to_string(on),
+             ", but with this strategy every worker keeps all variables; name no job, or use parameter_server"});
   }
 
   // ---- votes, sent together with the gradients ----
@@ -240,7 +240,7 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
       if (of_each[r] == static_cast<double>(bytes)) continue;
       throw error(error_code::failed_precondition, "all_reduce",
                   {to_string(task_id{here_.job(), static_cast<int>(r)}), " sends gradients in buckets of ",
-                   static_cast<std::uint64_t>(of_each[r]), " bytes, ", here_.name(), " in buckets of ", bytes,
+                   static_cast<std::uint64_t>(of_each[r]), " bytes, but ", here_.name(), " in buckets of ", bytes,
                    "; give all workers the same collective::bucket_bytes"});
     }
   }
@@ -286,10 +286,10 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
   void check_whole() const {
     if (!group_)
       throw error(error_code::failed_precondition, "exchange",
-                  "the workers have not agreed on how training goes on; make a new session");
+                  "the workers did not agree on how to continue training; make a new session");
     if (torn_)
       throw error(error_code::failed_precondition, "exchange",
-                  "a step has failed when some of its gradients had left; make a new session");
+                  "a step failed after some of its gradients were sent; make a new session");
   }
 
   void average(std::size_t k, deadline until) {
@@ -323,7 +323,7 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
     if (whose == nobody)
       throw error(error_code::invalid_argument, "exchange",
                   {"the mean of the workers' gradients of '", variables_[i].name, "' is not finite in step ",
-                   next_step_, ", though each of them is; lower the learning rate"});
+                   next_step_, ", although each gradient is finite; lower the learning rate"});
     throw nonfinite_gradient("exchange", to_string(task_id{here_.job(), whose}), variables_[i].name,
                              (at - gradients_.offset_of(i)) / element_bytes, next_step_);
   }

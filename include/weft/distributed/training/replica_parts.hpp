@@ -28,8 +28,8 @@ inline std::uint32_t compute_replica(shared_variables& variables, int own, const
                                      const replica_work* work) {
   if (!work)
     throw error(error_code::failed_precondition, "exchange",
-                {"the gradients of replica ", of.index, " are to be computed for step ", of.step,
-                 "; call run() again with the function that gives the batches of any replica"});
+                {"the gradients of replica ", of.index, " must be computed for step ", of.step,
+                 "; call run() again with a function that returns the batches of any replica"});
   const graph& g = variables.of();
   session& local = variables.local();
   std::vector<std::pair<std::uint32_t, storage>> kept;

@@ -43,10 +43,10 @@ WEFT_DISTRIBUTED_DECL error session_outside_workers(const server_options& option
                                                     const std::string& task) {
   return error(error_code::failed_precondition, "replicated_session",
                job == options.ps_job
-                   ? str_cat({"a parameter server must call join(), and ", task,
-                              " makes a session: write if (here.job() == \"", options.ps_job, "\") here.join();"})
-                   : str_cat({task, " is not a worker; the tasks of job '", options.worker_job,
-                              "' make sessions (server_options::worker_job)"}));
+                   ? str_cat({"a parameter server must call join(), but ", task,
+                              " creates a session; write if (here.job() == \"", options.ps_job, "\") here.join();"})
+                   : str_cat({task, " is not a worker; only tasks of job '", options.worker_job,
+                              "' can create sessions (server_options::worker_job)"}));
 }
 #endif
 
@@ -128,8 +128,8 @@ class replicated_session {
   template <class Count>
   void set_example_count(const Count& count) {
     static_assert(correct<example_count_is_not_an_integer_node<Count>>,
-                  "set_example_count: needs a scalar node of std::int32_t or std::int64_t; cast<std::int64_t>(x) makes "
-                  "one of an expression");
+                  "set_example_count: the count must be a scalar node of std::int32_t or std::int64_t; write "
+                  "cast<std::int64_t>(x) for an expression");
     if constexpr (correct<example_count_is_not_an_integer_node<Count>>) example_count_ = detail::example_count(count);
   }
 
@@ -331,7 +331,7 @@ class replicated_session {
   static session_options share_of_cores(task_server& here, session_options options) {
     if (options.variables.find_or_add)
       throw error(error_code::invalid_argument, "replicated_session",
-                  "its variables are the cluster's: leave out session_options::variables");
+                  "the variables belong to the cluster; do not set session_options::variables");
     check_is_worker(here);
     here.job().copy(options.task.job, sizeof options.task.job - 1);
     options.task.task = here.index();

@@ -118,8 +118,8 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
     } else {
       using mistake = detail::call_mistake<feed_list<P...>, X...>;
       static_assert(correct<mistake>,
-                    "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, and at the end a "
-                    "deadline if you like; eval(x) makes tensors");
+                    "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, then an optional "
+                    "deadline; eval(x) computes a tensor from an expression");
       if constexpr (correct<mistake>) compute(x...);
       return exchange();
     }
@@ -161,12 +161,12 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
   auto compute(const X&... x) {
     using mistake = detail::call_mistake<feed_list<P...>, X...>;
     static_assert(correct<mistake>,
-                  "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, and at the end a "
-                  "deadline if you like; eval(x) makes tensors");
+                  "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, then an optional "
+                  "deadline; eval(x) computes a tensor from an expression");
     if (trains_ && owner_.exchange_->takes_over())
       throw error(
           error_code::failed_precondition, "step",
-          "with loss_action::take_over a worker computes lost workers' parts, and needs their batches: write "
+          "with loss_action::take_over a worker computes the parts of lost workers and requires their batches; write "
           "step.run([&](replica r) { return std::tuple(images_of(r.index, r.step), labels_of(r.index, r.step)); "
           "}, 2min)");
     if (trains_ && owner_.unfinished_)
@@ -204,8 +204,9 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
       std::apply(
           [&](const auto&... x) {
             using mistake = detail::call_mistake<feed_list<P...>, std::remove_cvref_t<decltype(x)>...>;
-            static_assert(correct<mistake>,
-                          "run: the function returns a std::tuple of a tensor, tensor_view or number for each feed");
+            static_assert(
+                correct<mistake>,
+                "run: the function must return a std::tuple with a tensor, tensor_view or number for each feed");
             if constexpr (correct<mistake>) run_on(fetches, x...);
           },
           batch);
@@ -258,7 +259,7 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
   template <std::size_t... Index, class Given>
   auto call(std::index_sequence<Index...>, const Given& given) {
     static_assert(std::is_convertible_v<std::tuple_element_t<sizeof...(Index), Given>, deadline>,
-                  "a step is called with one value for each of its feeds, and at the end a deadline if you like");
+                  "a step takes one value for each feed, then an optional deadline");
     const deadline until(std::get<sizeof...(Index)>(given));
     compute(std::get<Index>(given)...);
     return exchange(until);

@@ -41,7 +41,7 @@ WEFT_DISTRIBUTED_DECL update_rule rule_of_served(shared_variables& variables, st
   const update_view what(variables.of()[v.update].def);
   if (what.layout().norms != 0)
     throw error(error_code::unimplemented, v.name,
-                {what.layout().name, " takes norms, which parameter servers do not compute: train by collective"});
+                {what.layout().name, " uses norms, which parameter servers do not compute; use collective"});
   update_rule rule{what.layout().name, {}};
   // The last hyperparameter is the factor of a loss scale. Not sent: the servers skip steps, and workers divide by the
   // scale.
@@ -59,7 +59,7 @@ WEFT_DISTRIBUTED_DECL parameter_spec spec_of_served(task_server& here, shared_va
   const std::string& job = here.options().ps_job;
   if (on.has_job() && on.job != job)
     throw error(error_code::invalid_argument, v.name,
-                {"is placed on ", to_string(on), ", and parameter servers keep variables: name one of the ",
+                {"is placed on ", to_string(on), ", but parameter servers keep the variables; name one of the ",
                  here.cluster().num_tasks(job), " tasks of /job:", job, ", or none"});
   const int task = on.has_job() ? std::max(0, on.task) : -1;
   parameter_spec spec{v.name, v.type, v.elements, task, rule_of_served(variables, i)};
@@ -106,10 +106,10 @@ WEFT_DISTRIBUTED_DECL void shared_variables::clip_means() {
       if (v.has_rows()) take_rows_before(*clip, v);
     }
     if (processing_.is_affine(sent)) continue;
-    throw error(error_code::unimplemented, v.name,
-                "its gradient is changed before its update in a way that parameter servers do not repeat: they would "
-                "apply the mean of what each worker has made of its own gradient. They clip by numbers (clip_by_value, "
-                "clip_by_norm, clip_by_global_norm), as the last change of a gradient; or train by collective");
+    throw error(
+        error_code::unimplemented, v.name,
+        "parameter servers cannot apply the change of its gradient to the mean of the gradients; the last change must "
+        "clip with numbers (clip_by_value, clip_by_norm or clip_by_global_norm), or use collective");
   }
 }
 
@@ -124,8 +124,8 @@ WEFT_DISTRIBUTED_DECL void shared_variables::find_loss_scale(bool by_servers) {
       if (last != each.factor && last != each.passes) continue;
       if (loss_scale_ && loss_scale_ != &each)
         throw error(error_code::unimplemented, all_[i].name,
-                    "another loss scale scales its gradient than that of other variables; parameter servers keep one: "
-                    "apply all gradients by one call of loss_scale::apply_gradients(), or train by collective");
+                    "its gradient has a different loss scale than other gradients, but parameter servers support only "
+                    "one; apply all gradients with one call of loss_scale::apply_gradients(), or use collective");
       loss_scale_ = &each;
       all_[i].is_scaled = last == each.factor;
       ++scaled;
@@ -136,7 +136,7 @@ WEFT_DISTRIBUTED_DECL void shared_variables::find_loss_scale(bool by_servers) {
   if (scaled != trained_)
     throw error(error_code::unimplemented, "loss_scale",
                 {"it scales the gradients of ", scaled, " of ", trained_,
-                 " trained variables; with parameter servers it scales all or none: train by collective"});
+                 " trained variables; with parameter servers it must scale all or none, or use collective"});
   if (!by_servers) return;
   for (const std::uint32_t n : loss_scale_->assignments) effects_.push_back(n);
   scale_variable_ = all_.size();
@@ -187,9 +187,10 @@ WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::group_of(const noted_clip&
     for (std::size_t k = 0; k < trained_ && !is_applied; ++k)
       is_applied = graph_.whole_of(gradient_of_update(all_[k])) == graph_.whole_of(other.clipped);
     if (!is_applied)
-      throw error(error_code::unimplemented, all_[i].name,
-                  "the global norm that clips its gradient counts a gradient of another variable that the training "
-                  "does not apply as it is clipped; train by collective, or leave that gradient out of the norm");
+      throw error(
+          error_code::unimplemented, all_[i].name,
+          "the global norm that clips its gradient includes the gradient of another variable, but the training does "
+          "not apply that gradient with this clipping; use collective, or leave that gradient out of the norm");
   }
   norms.push_back(clip.norm);
   return static_cast<std::uint32_t>(norms.size() - 1);

@@ -105,8 +105,8 @@ class server_exchange final : public exchange {
     for (const std::uint32_t known : variables_.effects())
       if (variables_.of()[known].def.op->update && std::find(effects.begin(), effects.end(), known) == effects.end())
         throw error(error_code::unimplemented, variables_.of()[variables_.of()[known].def.inputs[0].node].name,
-                    "parameter servers move it with each update: fetch the effect that "
-                    "exponential_moving_average::apply() returns in each step that trains, or train by collective");
+                    "parameter servers update this average with each update; fetch the effect that "
+                    "exponential_moving_average::apply() returns in each step that trains, or use collective");
   }
 
   /// Gradients are sent after the step.
@@ -139,8 +139,8 @@ class server_exchange final : public exchange {
                               terms_.has_decisions() || (is_first_update_ && !servers_->was_duplicate());
     if (!may_be_known && servers_->was_duplicate_somewhere())
       throw error(error_code::internal, "exchange",
-                  {"a parameter server says that it had applied update ", next_step_, " of ", here_.name(),
-                   " before; these gradients are lost"});
+                  {"a parameter server had already applied update ", next_step_, " of ", here_.name(),
+                   "; these gradients are lost"});
     is_first_update_ = false;
     ++next_step_;
     begin_at_next_step();
@@ -177,8 +177,8 @@ class server_exchange final : public exchange {
       }
     } while (next_step_ >= end);
     throw error(error_code::aborted, "finish",
-                {"a parameter server was restored, and the run has gone back from step ", end, " to step ", next_step_,
-                 "; make the steps from next_step() on again, and call finish() then"});
+                {"a parameter server was restored, and the run went back from step ", end, " to step ", next_step_,
+                 "; repeat the steps from next_step() on, then call finish()"});
   }
 
   // ---- checkpoints ----
@@ -274,7 +274,7 @@ class server_exchange final : public exchange {
       on_rollback_(change->from, next_step_);
     else
       std::fprintf(stderr,
-                   "weft: %s goes back from step %lld to step %lld, which the parameter servers have restored\n",
+                   "weft: %s went back from step %lld to step %lld, which the parameter servers have restored\n",
                    here_.name().c_str(), static_cast<long long>(change->from), static_cast<long long>(next_step_));
     return true;
   }

@@ -174,7 +174,7 @@ WEFT_DISTRIBUTED_DECL shared_variables::shared_variables(const graph& g, const s
   find_trained(processes_mean);
   if (all_.empty())
     throw error(error_code::failed_precondition, "replicated_session",
-                "the graph trains nothing; call minimize(loss) before you make the session");
+                "the graph trains no variables; call minimize(loss) before you create the session");
   trained_ = all_.size();
   if (processes_mean) split_gradients();
   averaged_ = all_.size();
@@ -202,7 +202,7 @@ WEFT_DISTRIBUTED_DECL void shared_variables::find_trained(bool processes_mean) {
     for (const shared_variable& other : all_)
       if (other.node == variable)
         throw error(error_code::invalid_argument, graph_[variable].name,
-                    "two updates train this variable; on a cluster a variable may have one");
+                    "two updates train this variable; on a cluster a variable can have only one");
     shared_variable& v = share(variable);
     v.update = n;
     v.summed = update_of_summed(what.variable());
@@ -281,7 +281,7 @@ WEFT_DISTRIBUTED_DECL void shared_variables::find_moving_averages() {
     while (source < trained_ && all_[source].node != of) ++source;
     if (source == trained_)
       throw error(error_code::unimplemented, graph_[what.variable().node].name,
-                  {"averages ", graph_[of].name, ", which parameter servers do not train; train by collective"});
+                  {"averages ", graph_[of].name, ", which parameter servers do not train; use collective"});
     effects_.push_back(n);
     shared_variable& v = share(what.variable().node);
     v.update = n;
@@ -302,7 +302,7 @@ WEFT_DISTRIBUTED_DECL void shared_variables::split_gradients() {
     const dtype type = graph_.info(each).type;
     if (type != dtype::float64 && type != dtype::float32)
       throw error(error_code::unimplemented, graph_[each.node].name,
-                  {"workers exchange gradients of float or double, not of ", weft::name(type)});
+                  {"workers can exchange only gradients of float or double, not of ", weft::name(type)});
     share(variable).gradient = each;
   }
 }
@@ -314,9 +314,9 @@ WEFT_DISTRIBUTED_DECL void shared_variables::choose_gradient(shared_variable& v,
   if (from.gradients.empty()) return processing_.treat_as_gradient(v.gradient);  // computed by the program itself
   if (from.own != graph_node::no_node)
     throw error(error_code::unimplemented, v.name,
-                {"what is made of its gradient depends on ", graph_[from.own].name,
-                 ", which each worker has its own of; workers change the mean of their gradients: change it by "
-                 "gradients, variables and constants alone, or change the loss"});
+                {"the change of its gradient depends on ", graph_[from.own].name,
+                 ", which differs between workers, but workers change the mean of their gradients; use only gradients, "
+                 "variables and constants, or change the loss instead"});
   value chosen = from.gradients[0];
   bool fits = false;
   for (const value& each : from.gradients) {
@@ -327,8 +327,8 @@ WEFT_DISTRIBUTED_DECL void shared_variables::choose_gradient(shared_variable& v,
   }
   if (!fits)
     throw error(error_code::unimplemented, v.name,
-                "its update is computed from gradients of other variables of other extents; on a cluster it is "
-                "computed from its own");
+                "its update depends on gradients of other variables with other extents; on a cluster it must depend on "
+                "its own gradient");
   v.gradient = chosen;
   needed.append(from.gradients.data(), from.gradients.size());
 }
@@ -344,8 +344,7 @@ WEFT_DISTRIBUTED_DECL void shared_variables::check_hyperparameters(shared_variab
     if (from.own != graph_node::no_node)
       throw error(error_code::unimplemented, v.name,
                   {"a hyperparameter of ", what.layout().name, " is computed from ", graph_[from.own].name,
-                   ", which each worker has its own of; in a cluster it is made of gradients, variables and "
-                   "constants"});
+                   ", which differs between workers; on a cluster, use only gradients, variables and constants"});
     judges_gradients_ |= !is_norm && !from.gradients.empty();
     needed.append(from.gradients.data(), from.gradients.size());
   }
@@ -383,10 +382,10 @@ WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uin
       for (const std::uint64_t bits : found.literals) s.numbers.push_back(literal_value<double>(bits));
       return s;
     }
-  throw error(error_code::unimplemented, graph_[what.variable().node].name,
-              {"a hyperparameter of ", what.layout().name,
-               " is a value of the graph; parameter servers need a number or a schedule that goes by global_step(g), "
-               "or use collective"});
+  throw error(
+      error_code::unimplemented, graph_[what.variable().node].name,
+      {"a hyperparameter of ", what.layout().name,
+       " is a value of the graph; give parameter servers a number or a schedule of global_step(g), or use collective"});
 }
 
 /// Returns the counter that a value is read from, before or after the step's assignment, through integer casts; no_node
@@ -420,8 +419,8 @@ WEFT_DISTRIBUTED_DECL cluster_state shared_variables::adopt_step(cluster_state a
     }
     if (step != at.global_step || step < 0)
       throw error(error_code::invalid_argument, graph_[counters_[k].node].name,
-                  {"the checkpoint has counted ", step, " updates by this counter and ", at.global_step,
-                   " by others; on a cluster all counters count the same: make this one variable_kind::local"});
+                  {"in the checkpoint this counter is at ", step, " updates and others are at ", at.global_step,
+                   ", but on a cluster all counters must be equal; make this one variable_kind::local"});
   }
   return at;
 }

@@ -71,7 +71,7 @@ struct parameter_server {
                 "parameter_server: name how gradients are applied: parameter_server<synchronous>, or asynchronous, "
                 "synchronous_with_backups<n>, bounded_staleness<n>");
   static_assert(!correct<consistency_is_missing<Model>> || (Model.backups >= 0 && Model.staleness >= -1),
-                "synchronous_with_backups and bounded_staleness take 0 or more");
+                "the number in synchronous_with_backups or bounded_staleness must be at least 0");
   static constexpr consistency mode = Model.mode;
   static constexpr consistency_model model = Model;
 

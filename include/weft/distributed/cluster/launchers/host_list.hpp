@@ -48,7 +48,7 @@ class host_list_reader {
       } else {
         const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
                           c == '-' || c == '_';
-        if (!fits) list_.fail_at(at_, c == ']' ? "']' without '['" : "no host name has this character");
+        if (!fits) list_.fail_at(at_, c == ']' ? "']' without '['" : "host names cannot contain this character");
         for (std::string& each : names) each += c;
       }
       if (names[0].size() > max_name) list_.fail_at(begin, "a host name is too long");
@@ -92,8 +92,7 @@ class host_list_reader {
   }
 
   void check_count(std::size_t count) const {
-    if (count > max_environment_tasks)
-      list_.fail({"names more than ", max_environment_tasks, " hosts, which cannot be meant"});
+    if (count > max_environment_tasks) list_.fail({"names more than ", max_environment_tasks, " hosts, the limit"});
   }
 
   static constexpr std::uint64_t max_number = 999'999'999'999;
@@ -120,7 +119,7 @@ inline std::vector<int> read_counts(const environment_variable& list) {
     }
     sum += count * times;
     if (sum > max_environment_tasks || counts.size() + times > max_environment_tasks)
-      list.fail({"counts more than ", max_environment_tasks, " tasks, which cannot be meant"});
+      list.fail({"counts more than ", max_environment_tasks, " tasks, the limit"});
     counts.insert(counts.end(), times, static_cast<int>(count));
     begin = end + 1;
   }

@@ -29,9 +29,9 @@ inline place_among_ranks ranks_of(std::string source, const environment_variable
                                   const environment_variable& size) {
   place_among_ranks place{std::move(source)};
   place.size = static_cast<int>(size.number(max_environment_tasks));
-  if (place.size == 0) size.fail({"says that there are no tasks"});
+  if (place.size == 0) size.fail({"must be at least 1"});
   place.rank = static_cast<int>(rank.number(max_environment_tasks));
-  if (place.rank >= place.size) rank.fail({"is not a rank of ", place.size, " (", size.name, ")"});
+  if (place.rank >= place.size) rank.fail({"must be less than ", place.size, " (", size.name, ")"});
   return place;
 }
 
@@ -78,7 +78,7 @@ inline bool is_task_of_slurm() {
 
 inline std::optional<place_among_ranks> ranks_of_slurm() {
   if (!is_task_of_slurm()) return {};
-  const std::string because = "this process is a task of a step of Slurm";
+  const std::string because = "this process is a task of a Slurm step";
   const environment_variable rank = needed_variable("SLURM_PROCID", because),
                              size = needed_variable({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}, because);
   place_among_ranks place = ranks_of("Slurm", rank, size);
@@ -91,11 +91,11 @@ inline std::optional<place_among_ranks> ranks_of_slurm() {
   const std::vector<std::string> nodes = host_list_reader::read(list);
   std::vector<int> on_node = read_counts(counts);
   if (nodes.size() != on_node.size())
-    counts.fail({"counts the tasks of ", on_node.size(), " nodes, and ", list.name, "='", printable(list.value, 200),
+    counts.fail({"counts the tasks of ", on_node.size(), " nodes, but ", list.name, "='", printable(list.value, 200),
                  "' names ", nodes.size()});
   int sum = 0;
   for (const int each : on_node) sum += each;
-  if (sum != place.size) counts.fail({"counts ", sum, " tasks, and ", size.name, " says ", place.size});
+  if (sum != place.size) counts.fail({"counts ", sum, " tasks, but ", size.name, " is ", place.size});
   // Slurm assigns ranks node by node (block) or round robin (cyclic). The part after a colon is about processors.
   const auto distribution = first_variable_of({"SLURM_DISTRIBUTION"});
   std::string way = distribution ? distribution->value : "block";
@@ -103,7 +103,7 @@ inline std::optional<place_among_ranks> ranks_of_slurm() {
   const bool in_turn = way == "cyclic";
   if (!in_turn && way != "block" && !way.empty() && nodes.size() > 1)
     distribution->fail(
-        {"distributes ranks over nodes in a way of which Weft knows nothing; use srun --distribution=block "
+        {"is a distribution of ranks that Weft does not support; use srun --distribution=block "
          "or cyclic, or let the tasks meet in a folder (WEFT_RENDEZVOUS)"});
   for (std::size_t node = 0; place.hosts.size() < static_cast<std::size_t>(place.size);) {
     if (on_node[node] > 0) --on_node[node], place.hosts.push_back(nodes[node]);
@@ -113,8 +113,8 @@ inline std::optional<place_among_ranks> ranks_of_slurm() {
     const std::uint64_t number = id->number(max_environment_tasks);
     const std::string& expected = place.hosts[static_cast<std::size_t>(place.rank)];
     if (number >= nodes.size() || nodes[static_cast<std::size_t>(number)] != expected)
-      id->fail({"is not the node on which rank ", place.rank, " is expected, ", expected, " (", list.name, ", ",
-                counts.name, ", distribution ", way,
+      id->fail({"is not the node of rank ", place.rank, ", which is ", expected, " (", list.name, ", ", counts.name,
+                ", distribution ", way,
                 "); use srun --distribution=block, or let the tasks meet in a folder "
                 "(WEFT_RENDEZVOUS)"});
   }
@@ -143,7 +143,7 @@ inline std::optional<place_among_ranks> ranks_of_pbs() {
     const std::size_t end = std::min(text.value.find('\n', begin), text.value.size());
     const environment_variable line{str_cat({text.name, ", line ", place.hosts.size() + 1}),
                                     text.value.substr(begin, end - begin)};
-    if (line.value.find_first_of("[,") != std::string::npos) line.fail({"is not the name of one host"});
+    if (line.value.find_first_of("[,") != std::string::npos) line.fail({"must be the name of one host"});
     for (const std::string& host : host_list_reader::read(line)) place.hosts.push_back(host);
     if (place.hosts.size() > max_environment_tasks) file->fail({"has too many lines"});
     begin = end + 1;
@@ -151,7 +151,8 @@ inline std::optional<place_among_ranks> ranks_of_pbs() {
   if (place.hosts.empty()) file->fail({"names no host"});
   place.size = static_cast<int>(place.hosts.size());
   place.rank = static_cast<int>(rank->number(max_environment_tasks));
-  if (place.rank >= place.size) rank->fail({"is not a rank of ", place.size, ", the lines of ", file->value});
+  if (place.rank >= place.size)
+    rank->fail({"must be less than ", place.size, ", the number of lines in ", file->value});
   return place;
 }
 
@@ -166,12 +167,12 @@ inline std::optional<place_among_ranks> ranks_of_environment() {
 /// Explains why the environment defines no cluster. `config` is TF_CONFIG, if it is set.
 inline std::string why_no_cluster(const std::optional<environment_variable>& config) {
   if (variable_of("SLURM_JOB_ID"))
-    return "this process is in a job of Slurm and not started by srun; write srun before the program";
+    return "this process is in a Slurm job but was not started by srun; write srun before the program";
   if (variable_of("PBS_NODEFILE"))
-    return "this process is in a job of PBS, and nothing says which of its tasks it is; start one for each line of "
-           "PBS_NODEFILE, by pbsdsh say, and set RANK to the line's number from 0";
+    return "this process is in a PBS job, but its rank is not known; start one process for each line of PBS_NODEFILE, "
+           "for example with pbsdsh, and set RANK to the line's number, counted from 0";
   const std::string names_none =
-      config ? str_cat({"TF_CONFIG='", printable(config->value, 200), "' names none, and there are no"})
+      config ? str_cat({"TF_CONFIG='", printable(config->value, 200), "' has none, and there are no"})
              : "neither TF_CONFIG nor";
   return str_cat({"the environment has no cluster: ", names_none,
                   " ranks of torchrun, MPI, Slurm or PBS; start the program with weft_launch, or with one of them"});

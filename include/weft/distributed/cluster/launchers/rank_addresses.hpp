@@ -64,8 +64,8 @@ inline std::vector<endpoint> places_of_hosts(const place_among_ranks& place, con
     const int port = first + on_host[host]++;
     if (port > 65'535)
       throw error(error_code::invalid_argument, "environment",
-                  {host, " has so many tasks that there are not enough ports from ", first,
-                   " on; choose a smaller environment_options::port"});
+                  {host, " has too many tasks for the ports from ", first,
+                   " to 65535; choose a smaller environment_options::port"});
     places.push_back({place.one_host ? "127.0.0.1" : host, static_cast<std::uint16_t>(port)});
   }
   return places;
@@ -80,8 +80,8 @@ inline std::string own_folder() {
       (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     throw error(error_code::permission_denied, "rendezvous",
                 {path,
-                 " must be a folder of this user's, and nobody else may write to it; remove it, or set "
-                 "WEFT_RENDEZVOUS to another one"});
+                 " must be a folder that this user owns and nobody else can write to; remove it, or set "
+                 "WEFT_RENDEZVOUS to another folder"});
   return path;
 }
 
@@ -101,31 +101,29 @@ inline rendezvous::result meet(const place_among_ranks& place, const environment
       // torchrun's own store listens at MASTER_PORT.
       const auto taken = variable_of("TORCHELASTIC_USE_AGENT_STORE");
       const std::uint64_t at = port.number(65'534) + (taken && taken->value == "True" ? 1 : 0);
-      if (at == 0) port.fail({"is no port that others could know; choose one from 1 to 65534"});
+      if (at == 0) port.fail({"is not a port that the other tasks can know; choose one from 1 to 65534"});
       endpoint where{host_in(*first, ", and the port in MASTER_PORT"), static_cast<std::uint16_t>(at)};
       if (place.one_host) where.host = meeting.host = "127.0.0.1";
       // Certificates contain task names, but here tasks have only ranks.
       if (!is_loopback(where.host) && !meeting.secret.is_given())
-        throw error(
-            error_code::permission_denied, "environment",
-            {"tasks of several hosts that meet at MASTER_ADDR, ", to_string(where),
-             ", need a secret, with certificates too: set WEFT_SECRET or WEFT_SECRET_FILE for all tasks, or let "
-             "them meet in a folder that all hosts see, WEFT_RENDEZVOUS"});
+        throw error(error_code::permission_denied, "environment",
+                    {"tasks of several hosts that meet at MASTER_ADDR, ", to_string(where),
+                     ", require a secret, even with certificates: set WEFT_SECRET or WEFT_SECRET_FILE for all tasks, "
+                     "or set WEFT_RENDEZVOUS to a folder that all hosts share"});
       return meeting.through_first(where);
     }
   if (folder.empty() && !place.one_host)
     throw error(error_code::failed_precondition, "environment",
                 {place.source,
-                 " tells tasks their ranks and not where they are: let them meet. Set WEFT_RENDEZVOUS to a "
-                 "folder that all hosts see, or MASTER_ADDR and MASTER_PORT to where rank 0 may listen, for "
-                 "all tasks"});
+                 " gives tasks their ranks but not their addresses; for all tasks, set WEFT_RENDEZVOUS to a folder "
+                 "that all hosts share, or MASTER_ADDR and MASTER_PORT to an address at which rank 0 can listen"});
   if (place.one_host && meeting.host.empty()) meeting.host = "127.0.0.1";
   if (folder.empty()) folder = own_folder();
   const auto job = job_of_environment(place.one_host);
   if (!job)
     throw error(error_code::failed_precondition, "environment",
-                {"nothing in the environment tells this run from others that meet in ", folder,
-                 "; set WEFT_JOB_ID to the same text for all its tasks"});
+                {"no environment variable distinguishes this run from others that meet in ", folder,
+                 "; set WEFT_JOB_ID to the same text for all tasks of the run"});
   if (meeting.host.empty()) meeting.host = name_of_host();
   if (meeting.host.empty())
     throw error(error_code::unavailable, "environment", "this host has no name; set WEFT_HOST to its address");
@@ -133,9 +131,9 @@ inline rendezvous::result meet(const place_among_ranks& place, const environment
     return meeting.through_folder(folder, *job);
   } catch (const error& problem) {
     if (problem.code() != error_code::deadline_exceeded || !job->starts_with(by_parent)) throw;
-    throw error(
-        problem.code(), problem.operation(),
-        {problem.sentence(), "; tasks that no single process has started need WEFT_JOB_ID, the same text for all"});
+    throw error(problem.code(), problem.operation(),
+                {problem.sentence(),
+                 "; if different processes started the tasks, set WEFT_JOB_ID to the same text for all of them"});
   }
 }
 
@@ -157,7 +155,7 @@ inline void check_servers(const place_among_ranks& place, const environment_opti
   if (options.ps < 0 || options.ps >= place.size)
     throw error(error_code::invalid_argument, "environment",
                 {place.source, " has ", place.size, place.size == 1 ? " task" : " tasks", ", and ", options.ps,
-                 " of them would be parameter servers; start at least one more for a worker"});
+                 " of them would be parameter servers; start at least one more task as a worker"});
 }
 
 inline bool are_one_host(const std::vector<std::string>& hosts) {
@@ -187,13 +185,13 @@ inline int rank_of_this_host(const environment_variable& list, const std::vector
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     if (!is_this_host(hosts[i], own)) continue;
     if (found)
-      list.fail({"has several tasks on this host, ", own, ": ", *found, " and ", i,
+      list.fail({"lists several tasks on this host, ", own, ": ", *found, " and ", i,
                  "; pass the index of this one (--task_index, or an argument of from_hosts)"});
     found = static_cast<int>(i);
   }
   if (!found)
-    list.fail({"does not name this host, which calls itself ", own,
-               "; use that name, pass the index of this task (--task_index, or an argument of from_hosts), or set "
+    list.fail({"does not contain this host, whose name is ", own,
+               "; add that name, pass the index of this task (--task_index, or an argument of from_hosts), or set "
                "WEFT_HOST to one of the names"});
   return *found;
 }

@@ -43,19 +43,19 @@ struct tf_config {
       });
       in.end();
     } catch (const error& problem) {
-      text.fail({"is not what TensorFlow takes: ", problem.sentence()});
+      text.fail({"is not in the format of TensorFlow: ", problem.sentence()});
     }
     if (config.cluster.empty()) {
       if (is_sparse)
         text.fail(
-            {"has a \"sparseCluster\", in which each task sees only a part of the cluster; Weft requires a \"cluster\" "
+            {"has a \"sparseCluster\", which lists only a part of the cluster; Weft requires a \"cluster\" "
              "that lists all tasks: set enableDynamicWorker to false in the TFJob"});
       const bool is_alone =
           config.type.empty() || config.type == "worker" || config.type == "chief" || config.type == "master";
       if (is_alone && config.index.value_or(0) == 0) return {};
-      text.fail({"has a \"task\" and no \"cluster\"; TensorFlow needs {\"cluster\": {...}, \"task\": {...}}"});
+      text.fail({"has a \"task\" but no \"cluster\"; the format is {\"cluster\": {...}, \"task\": {...}}"});
     }
-    if (!has_task) text.fail({"has no \"task\"; TensorFlow needs {\"type\": \"worker\", \"index\": 0}"});
+    if (!has_task) text.fail({"has no \"task\"; the format is {\"type\": \"worker\", \"index\": 0}"});
     if (config.type.empty()) text.fail({"has no \"type\" in its \"task\""});
     return config;
   }
@@ -66,20 +66,20 @@ struct tf_config {
     const auto [stop, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (digits.empty() || problem != std::errc{} || stop != digits.data() + digits.size() || number < 0 ||
         static_cast<std::size_t>(number) >= max_environment_tasks)
-      in.fail(str_cat({"'", printable(digits, 64), "' is not the number of a task"}));
+      in.fail(str_cat({"'", printable(digits, 64), "' is not a task number"}));
     return number;
   }
 
   void read_cluster(json_reader& in) {
-    if (!cluster.empty()) in.fail("\"cluster\" is there twice");
+    if (!cluster.empty()) in.fail("\"cluster\" is given twice");
     std::size_t count = 0;
     in.object([&](const std::string& job) {
-      if (cluster.contains(job)) in.fail(str_cat({"job '", printable(job, 64), "' is there twice"}));
+      if (cluster.contains(job)) in.fail(str_cat({"job '", printable(job, 64), "' is given twice"}));
       std::map<int, endpoint>& tasks = cluster[job];
       const auto add = [&](int number) {
         if (++count > max_environment_tasks) in.fail("there are too many tasks");
         if (!tasks.try_emplace(number, parse_endpoint(in.string())).second)
-          in.fail(str_cat({"task ", number, " is there twice"}));
+          in.fail(str_cat({"task ", number, " is given twice"}));
       };
       int next = 0;
       if (in.peek() == '{')
@@ -92,7 +92,7 @@ struct tf_config {
   }
 
   void read_task(json_reader& in) {
-    if (!type.empty()) in.fail("\"task\" is there twice");
+    if (!type.empty()) in.fail("\"task\" is given twice");
     in.object([&](const std::string& key) {
       if (key == "type")
         type = in.string();
@@ -113,22 +113,22 @@ inline task_environment from_tf_config(const environment_variable& text, tf_conf
   here.job = config.type;
   if (config.type == "evaluator")
     text.fail(
-        {"makes this process the evaluator, which is not a task of the cluster; let it evaluate the cluster's "
-         "checkpoints by itself"});
+        {"makes this process the evaluator, which is not a task of the cluster; run it as a separate program that "
+         "evaluates the cluster's checkpoints"});
   int index = config.index.value_or(0);
   const auto of_type = config.cluster.find(config.type);
   if (of_type == config.cluster.end())
-    text.fail({"has no job '", printable(config.type, 64), "' in its \"cluster\", and its \"task\" is of it"});
+    text.fail({"has no job '", printable(config.type, 64), "' in its \"cluster\", but its \"task\" is of that job"});
   if (!config.index && of_type->second.size() != 1)
-    text.fail({"has no \"index\" in its \"task\", and job '", printable(config.type, 64), "' has ",
+    text.fail({"has no \"index\" in its \"task\", but job '", printable(config.type, 64), "' has ",
                of_type->second.size(), " tasks"});
   if (!of_type->second.contains(index))
-    text.fail({"has no task ", index, " in job '", printable(config.type, 64), "', and its \"task\" is that one"});
+    text.fail({"has no task ", index, " in job '", printable(config.type, 64), "', but its \"task\" is that task"});
   for (const char* chief : {"chief", "master"}) {
     const auto found = config.cluster.find(chief);
     if (found == config.cluster.end()) continue;
     if (found->second.size() != 1 || !found->second.contains(0))
-      text.fail({"needs one task in job '", chief, "', and has ", found->second.size()});
+      text.fail({"must have one task in job '", chief, "'; it has ", found->second.size()});
     std::map<int, endpoint> workers{{0, found->second[0]}};
     for (const auto& [number, where] : config.cluster[options.worker_job]) workers.emplace(number + 1, where);
     config.cluster[options.worker_job] = std::move(workers);
@@ -141,7 +141,7 @@ inline task_environment from_tf_config(const environment_variable& text, tf_conf
     for (auto& [job, tasks] : config.cluster)
       if (job != "evaluator") here.cluster.add_job(job, std::move(tasks));
   } catch (const error& problem) {
-    text.fail({"has no good cluster: ", problem.sentence()});
+    text.fail({"has an invalid cluster: ", problem.sentence()});
   }
   return here;
 }

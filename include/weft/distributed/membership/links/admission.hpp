@@ -69,8 +69,8 @@ class admission : door::owner {
       if (const std::size_t waiting = inbox_.count_others(rank, its.channel); waiting >= options_.max_channels)
         return each.talk.reject(
             error(error_code::resource_exhausted, "handshake",
-                  {to_string(its.from), " has ", waiting, " channels that nobody has accepted; at most ",
-                   options_.max_channels, " may wait (server_options::max_channels)"}));
+                  {to_string(its.from), " has ", waiting, " channels that were not accepted; at most ",
+                   options_.max_channels, " can wait (server_options::max_channels)"}));
     each.talk.welcome(identity_.introduction_to(rank, its.channel, 0, each.talk.stream()));
     each.is_welcome = true;
   }
@@ -79,8 +79,8 @@ class admission : door::owner {
     auto problem = identity_.objection_to_client(its, each.talk.stream());
     if (!problem && inbox_.count_clients() >= options_.max_strangers)
       problem = error(error_code::resource_exhausted, "handshake",
-                      {"so many connections of clients wait for a graph_service of ", identity_.name(),
-                       " (server_options::max_strangers): let it make one"});
+                      {"too many connections of clients wait for a graph_service of ", identity_.name(),
+                       " (server_options::max_strangers); create a graph_service in that task"});
     if (problem) {
       each.talk.reject(*problem);
       rejections_.report(problem->code(), problem->sentence());
@@ -113,10 +113,10 @@ class admission : door::owner {
     const error_code code = problem.code();
     const std::string from = coming_from(each.talk.stream());
     if ((options_.tls && code != error_code::unavailable) || code == error_code::failed_precondition)
-      note(code, str_cat({"a task that came", from, " was rejected: ", problem.sentence()}));
+      note(code, str_cat({"a task that connected", from, " was rejected: ", problem.sentence()}));
     else if (code == error_code::unauthenticated)
-      note(code, str_cat({"a task with another secret than ", identity_.secret().origin(), " was rejected; it came",
-                          from.empty() ? " to " + to_string(address()) : from}));
+      note(code, str_cat({"a task with a secret other than this task's (", identity_.secret().origin(),
+                          ") was rejected; it connected", from.empty() ? " to " + to_string(address()) : from}));
     if (options_.tls && code == error_code::unauthenticated)
       if (const std::string why = options_.tls->date_problem(); !why.empty())
         members_.refuse_all(error(code, identity_.name(), why));

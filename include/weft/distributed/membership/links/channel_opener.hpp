@@ -44,7 +44,7 @@ class channel_opener {
       members_.wait_for(until_, [&](const task_id& task) { return task == members_.task(peer_.rank); });
       peer_.incarnation = members_.incarnation(peer_.rank);
       if (!members_.alive(peer_.rank, peer_.incarnation))
-        throw members_.diagnose(peer_.rank, peer_.incarnation, operation_, "is not there");
+        throw members_.diagnose(peer_.rank, peer_.incarnation, operation_, "is not running");
       any_transport::stream stream;
       if (!succeeds([&] { stream = here_.network().connect(identity_.address_of(peer_.rank)); })) continue;
       talk_ = identity_.dial(std::move(stream));
@@ -56,7 +56,7 @@ class channel_opener {
       if (talk_->other()->incarnation == peer_.incarnation)
         return {peer_.rank, peer_.incarnation, std::move(talk_->stream())};
       if (until_.expired())
-        throw error(error_code::deadline_exceeded, operation_, "it was started again and has not come back in time");
+        throw error(error_code::deadline_exceeded, operation_, "it was started again and did not connect in time");
     }
   }
 

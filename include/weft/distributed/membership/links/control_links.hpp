@@ -216,7 +216,7 @@ class control_links {
     } catch (const error& problem) {
       const bool closed = problem.code() == error_code::unavailable;
       mark_lost(link,
-                closed ? "has closed its connection without a goodbye: the process ended or was killed"
+                closed ? "has closed its connection unexpectedly: the process ended or was killed"
                        : str_cat({"broke the protocol: ", problem.what()}),
                 closed);
     }
@@ -235,8 +235,8 @@ class control_links {
 
   void look_for_silence(control_link& link, moment now) {
     if (!link.closed && now - link.last_heard > heartbeat_timeouts_[link.rank])
-      mark_lost(link, str_cat({"has given no sign of life for ", milliseconds(now - link.last_heard),
-                               ": it is stopped, overloaded or cut off"}));
+      mark_lost(link, str_cat({"has sent no heartbeat for ", milliseconds(now - link.last_heard),
+                               ": it is stopped, overloaded or unreachable"}));
   }
 
   /// Returns true if the connection continues.
@@ -251,7 +251,7 @@ class control_links {
       case frame_kind::refuse:
         members_.set_verdict(link.rank, membership::verdict::given_up);
         // Worded so that other tasks can repeat it.
-        mark_lost(link, str_cat({"has given up ", identity_.name(), ", which ",
+        mark_lost(link, str_cat({"declared ", identity_.name(), " lost, which ",
                                  read_error(link.messages.payload(), "control").sentence()}));
         return false;
       case frame_kind::goodbye: {
@@ -278,7 +278,7 @@ class control_links {
       if (members_.hear_back(*rank, said.incarnation)) on_change_();
       return;
     }
-    const std::string seen = str_cat({", as ", to_string(members_.task(from)), " has seen"});
+    const std::string seen = str_cat({", as reported by ", to_string(members_.task(from))});
     const std::string why = str_cat({said.why, said.hearsay ? "" : seen});  // a second-hand reason names its source
     if (!members_.hear(*rank, said.incarnation, said.left ? task_state::left : task_state::lost, why)) return;
     on_change_();
@@ -346,7 +346,7 @@ class control_links {
     link.watch.reset();
     link.messages.close();
     if (held_up_ > heartbeat_timeouts_[link.rank])
-      append(why, {" (", identity_.name(), " itself was held up for ", milliseconds(held_up_), ")"});
+      append(why, {" (", identity_.name(), " itself was delayed by ", milliseconds(held_up_), ")"});
     const std::string sentence = members_.set_lost(link.rank, why, closed);
     tell_others(link.rank);
     on_change_();

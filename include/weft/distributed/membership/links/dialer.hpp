@@ -197,7 +197,7 @@ class dialer {
       return false;  // out of memory: dialed again
     }
     if (now < each.until) return true;
-    members_.set_note(each.rank, "it accepts a connection and does not answer");
+    members_.set_note(each.rank, "it accepts connections but does not answer");
     return false;
   }
 

@@ -18,12 +18,12 @@ struct training_program {
 
   /// Describes how the program of another worker differs from this one; empty if it does not.
   std::string difference(const training_program& its) const {
-    if (its.seed != seed) return str_cat({"its seed is ", its.seed, ", and this worker's ", seed});
+    if (its.seed != seed) return str_cat({"its seed is ", its.seed, ", but this worker's is ", seed});
     if (its.settings != settings)
-      return str_cat({"its settings are '", its.settings, "', and this worker's '", settings, "'"});
+      return str_cat({"its settings are '", its.settings, "', but this worker's are '", settings, "'"});
     if (its.bucket_bytes != bucket_bytes)
-      return str_cat({"its collective::bucket_bytes is ", its.bucket_bytes, ", and this worker's ", bucket_bytes});
-    return its.graph != graph ? "its graph is another one" : "";
+      return str_cat({"its collective::bucket_bytes is ", its.bucket_bytes, ", but this worker's is ", bucket_bytes});
+    return its.graph != graph ? "its graph differs" : "";
   }
 
   void fields(message_fields& io) { io.number(graph).number(seed).number(bucket_bytes).text(settings); }

@@ -78,7 +78,7 @@ class view_agreement : private view_members {
   void give_up() {
     if (decided_ || failure_) return;
     const std::string given_up = who_is_given_up();
-    fail(error_code::unavailable, {"the workers have not agreed in time on who trains on", missing("; "),
+    fail(error_code::unavailable, {"the workers did not agree in time on which workers continue", missing("; "),
                                    given_up.empty() ? "" : "; ", given_up});
   }
 
@@ -94,8 +94,9 @@ class view_agreement : private view_members {
     if (said.program != program_ && !said.current.has(self_) && (said.current.epoch > 0 || current_.epoch > 0)) {
       if (current_.epoch == 0)
         fail(error_code::failed_precondition,
-             {to_string(task_id{job_, said.from.index}), " and the others train another program than this worker: ",
-              program_.difference(said.program), "; start it with the same program and flags"});
+             {to_string(task_id{job_, said.from.index}),
+              " and the other workers run a different program than this worker: ", program_.difference(said.program),
+              "; start it with the same program and flags"});
       return;
     }
     // A message about an older view can arrive late.
@@ -145,8 +146,9 @@ class view_agreement : private view_members {
     has_other_policy_ = true;
     if (is_first)
       fail(error_code::failed_precondition,
-           {name_of(index), " and ", name_of(self_.index), " have different collective::on_loss: ", name_of(index), " ",
-            policy_words(its), ", ", name_of(self_.index), " ", policy_words(policy_), "; give all workers the same"});
+           {name_of(index), " and ", name_of(self_.index),
+            " have different collective::on_loss policies: ", name_of(index), " ", policy_words(its), ", ",
+            name_of(self_.index), " ", policy_words(policy_), "; give all workers the same policy"});
   }
   /// Returns true if policies differ, which all workers must learn.
   bool has_other_policy() const { return has_other_policy_; }
@@ -206,7 +208,7 @@ class view_agreement : private view_members {
     std::string text;
     if (waits_for_places_ && !lost.empty()) text = not_replaced_yet(lost);
     if (!quiet.empty()) append(text, {text.empty() ? "" : "; ", quiet, " has not answered in time"});
-    if (text.empty()) text = "the workers have not agreed in time on who trains on";
+    if (text.empty()) text = "the workers did not agree in time on which workers continue";
     return text;
   }
 
@@ -240,8 +242,8 @@ class view_agreement : private view_members {
           note_given_up({each, who});
     }
     if (const view_member* const by = excluding(self_))
-      fail(error_code::aborted,
-           {"the other workers train on without this one: ", name_of(by->index), " has given it up; start it again"});
+      fail(error_code::aborted, {"the other workers continue without this one: ", name_of(by->index),
+                                 " declared it lost; start this worker again"});
   }
   /// Returns true if all members that this meeting waits for have answered.
   bool all_are_heard() {
@@ -334,7 +336,7 @@ class view_agreement : private view_members {
       if (takes_part(index) && (is_member(index) || current_.epoch == 0)) most = std::max(most, updates_of(index));
     if (most < 0 && current_.epoch > 0)
       fail(error_code::unavailable,
-           {"the last worker that had the values of training is gone: start all workers again"});
+           {"the last worker that had the current variables is gone; start all workers again"});
     bool has_source = false;
     std::vector<replica_part> parts(known_.size(), replica_part::lost);
     for (int index = 0; index < workers(); ++index) {
@@ -370,8 +372,8 @@ class view_agreement : private view_members {
     if (!next.has(self_)) {
       // A process that starts late waits until the others admit it; a member that was left out fails.
       if (current_.epoch > 0)
-        fail(error_code::aborted, {"the other workers train on without this one (", to_string(next),
-                                   "): they have not heard from it in time; start it again"});
+        fail(error_code::aborted, {"the other workers continue without this one (", to_string(next),
+                                   "): they received no message from it in time; start this worker again"});
       return;
     }
     current_ = next;
@@ -421,8 +423,8 @@ class view_agreement : private view_members {
         holds([&](const view_member& each) { return is_lost(each) && at(each.index).is_overdue; }))
       return fail_after_wait();
     fail(error_code::unavailable,
-         {"this worker reaches too few of the ", current_.members.size(), " workers of its view to train on (",
-          missing(), "), and the others may train on without it; start it again"});
+         {"this worker reaches too few of the ", current_.members.size(), " workers of its view to continue (",
+          missing(), "), and the others may continue without it; start this worker again"});
   }
 
   loss_policy policy_;

@@ -194,8 +194,8 @@ class view_meeting {
           members.has_finished(rank) &&
           watch_.is_missing_for(static_cast<std::size_t>(index), std::chrono::seconds(2), detail::now()))
         throw error(error_code::unavailable, operation,
-                    {"training has ended without ", here_.name(), ": ", to_string(members.task(rank)),
-                     " has finished it with all workers that were there"});
+                    {"training ended without ", here_.name(), ": ", to_string(members.task(rank)),
+                     " finished it with all workers that were alive"});
   }
 
   static constexpr const char* operation = "exchange";
@@ -265,7 +265,7 @@ class view_meeting {
     const bool is_lowest = all > 0 && current().members.front().index == here_.index();
     if ((told > 0 && 2 * told >= all) || 2 * lost > all || (lost > 0 && 2 * lost == all && !is_lowest))
       throw error(error_code::aborted, operation,
-                  {here_.name(), " was silent for too long and is given up by ", who, "; start it again"});
+                  {here_.name(), " sent nothing for too long and was declared lost by ", who, "; start it again"});
   }
 
   presence presence_of(int index, std::size_t rank, std::uint64_t incarnation) {
@@ -365,11 +365,12 @@ class view_meeting {
       if (const std::size_t rank = rank_of(index); members.state(rank) == task_state::left)
         throw members.diagnose(rank, members.incarnation(rank), operation, "is gone");
     const std::string given_up = agreement_.who_is_given_up(), quiet = agreement_.who_is_quiet();
-    throw error(error_code::deadline_exceeded, operation,
-                {"the workers have not agreed in time on who trains", given_up.empty() ? "" : ": ", given_up,
-                 quiet.empty() ? "" : "; nothing was heard of ", quiet,
-                 given_up.empty() && quiet.empty() ? "; give all of them the same collective::on_loss"
-                                                   : "; start those again that were given up or have ended"});
+    throw error(
+        error_code::deadline_exceeded, operation,
+        {"the workers did not agree in time on which workers train", given_up.empty() ? "" : ": ", given_up,
+         quiet.empty() ? "" : "; no message from ", quiet,
+         given_up.empty() && quiet.empty() ? "; give all of them the same collective::on_loss"
+                                           : "; start the workers again that were declared lost or have ended"});
   }
 
   task_server& here_;

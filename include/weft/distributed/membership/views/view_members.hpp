@@ -57,7 +57,7 @@ class view_members {
     for (int index = 0; index < workers(); ++index)
       if (at(index).is == presence::alive && at(index).has_said)
         for (const auto& each : at(index).has_given_up)
-          append(text, {text.empty() ? "" : ", ", name_of(index), " has given up ", name_of(each.who.index)});
+          append(text, {text.empty() ? "" : ", ", name_of(index), " declared ", name_of(each.who.index), " lost"});
     return text;
   }
   /// Lists the workers that have sent nothing in this meeting: "a, b".

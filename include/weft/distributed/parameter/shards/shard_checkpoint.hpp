@@ -54,13 +54,13 @@ class shard_checkpoint {
   std::uint32_t restore(worker& from, Predicate trains) {
     if (!workers_.is_chief(from))
       throw error(error_code::invalid_argument, "restore",
-                  {workers_.name(from), " is not the chief, which alone restores a checkpoint"});
+                  {workers_.name(from), " is not the chief; only the chief can restore a checkpoint"});
     if (is_settled_) return duplicate;
     for (const worker& each : workers_)
       if (trains(each))
         throw error(error_code::failed_precondition, "restore",
-                    "a worker trains already, without the checkpoint; make a supervised session with saved_in() in "
-                    "every worker, before its first step");
+                    "a worker already trains without the checkpoint; in every worker, create a supervised session with "
+                    "saved_in() before the first step");
     if (const const_bytes payload = from.connection->payload(); !payload.empty()) {
       const auto end = state_end::read(payload.subspan(store_.state_bytes()), store_.scalar_slots(), workers_.size());
       answers_.keep_answers_in_flight();

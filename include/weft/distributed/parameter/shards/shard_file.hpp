@@ -119,7 +119,7 @@ inline std::uint32_t seal(mutable_bytes file) {
 inline void check_sealed(const_bytes file, const std::string& path, std::uint64_t magic, bool has_length) {
   constexpr std::size_t least = 8 + 4 + 4;
   if (file.size() < least) damaged(path, "it is too short");
-  if (get_little<std::uint64_t>(file.data()) != magic) damaged(path, "it begins with other bytes");
+  if (get_little<std::uint64_t>(file.data()) != magic) damaged(path, "its magic number does not match");
   if (crc32c(file.first(file.size() - 4)) != get_little<std::uint32_t>(file.data() + file.size() - 4)) {
     if (has_length && file.size() >= 20 && get_little<std::uint64_t>(file.data() + 12) > file.size())
       damaged(path, "its end is missing");
@@ -127,7 +127,7 @@ inline void check_sealed(const_bytes file, const std::string& path, std::uint64_
   }
   if (const auto version = get_little<std::uint32_t>(file.data() + 8); version != shard_version)
     throw error(error_code::failed_precondition, "restore",
-                {path, " has version ", version, " of the format, and this program reads version ", shard_version});
+                {path, " has version ", version, " of the format, but this program reads version ", shard_version});
 }
 
 /// Reads the contents of a file whose checksum has been checked.
@@ -144,7 +144,7 @@ Contents read_sealed(const_bytes file, const std::string& path) {
 inline shard_header read_shard(const_bytes file, const std::string& path, const_bytes& state) {
   check_sealed(file, path, shard_magic, true);
   auto head = read_sealed<shard_header>(file, path);
-  if (head.file_bytes != file.size()) damaged(path, "its length is another one");
+  if (head.file_bytes != file.size()) damaged(path, "its length does not match");
   state = head.state;
   return head;
 }
@@ -255,7 +255,7 @@ class shard_folder {
     const input_file file(path);
     if (file.bytes() > max_bytes)
       throw error(error_code::resource_exhausted, "restore",
-                  {path, " has ", file.bytes(), " bytes; at most ", max_bytes, " are expected"});
+                  {path, " has ", file.bytes(), " bytes, more than the expected ", max_bytes});
     file.will_be_read();
     aligned_bytes all(std::size_t{file.bytes()});
     file.read(0, all.data(), all.size());

@@ -222,7 +222,8 @@ class shard_keeper {
     if (!is_on() || quorum_.is_synchronous() || next_step <= history_.next_step(of.index)) return;
     const std::int64_t lost = next_step - history_.next_step(of.index);
     lost_updates_ += lost;
-    std::fprintf(stderr, "weft: %s: %lld acknowledged updates of %s are lost, for %s was killed after its last shard\n",
+    std::fprintf(stderr,
+                 "weft: %s: %lld acknowledged updates of %s are lost, because %s was killed after its last shard\n",
                  here_.name().c_str(), static_cast<long long>(lost), workers_.name(of).c_str(), here_.name().c_str());
   }
 
@@ -374,10 +375,10 @@ class shard_keeper {
     if (here_.options().on_rollback)
       here_.options().on_rollback(from, step);
     else if (had_values)
-      std::fprintf(stderr, "weft: %s goes back from step %lld to step %lld\n", here_.name().c_str(),
+      std::fprintf(stderr, "weft: %s went back from step %lld to step %lld\n", here_.name().c_str(),
                    static_cast<long long>(from), static_cast<long long>(step));
     else
-      std::fprintf(stderr, "weft: %s goes on from step %lld, by %s\n", here_.name().c_str(),
+      std::fprintf(stderr, "weft: %s continues from step %lld of %s\n", here_.name().c_str(),
                    static_cast<long long>(step), path.c_str());
     return head.done;
   }
@@ -386,11 +387,11 @@ class shard_keeper {
   void check_training(const shard_header& head, const std::string& path) const {
     if (head.task != static_cast<std::uint32_t>(here_.index()) || head.servers != static_cast<std::uint32_t>(servers_))
       throw error(error_code::failed_precondition, "restore",
-                  {path, " is the shard of parameter server ", head.task, " of ", head.servers, ", and this is ",
+                  {path, " is the shard of parameter server ", head.task, " of ", head.servers, ", but this is server ",
                    here_.index(), " of ", servers_});
     if (head.applied.size() != workers_.size())
       throw error(error_code::failed_precondition, "restore",
-                  {path, " is of a cluster with ", head.applied.size(), " workers, and this one has ", workers_.size(),
+                  {path, " is of a cluster with ", head.applied.size(), " workers, but this one has ", workers_.size(),
                    other_training()});
     if (head.variables != described_) {
       std::string how;
@@ -400,7 +401,7 @@ class shard_keeper {
         damaged(path, "its list of variables cannot be read");
       }
       throw error(error_code::failed_precondition, "restore",
-                  {path, " is of another training than the first worker's: ", how, other_training()});
+                  {path, " is of a training run other than the first worker's: ", how, other_training()});
     }
   }
   /// Checks the folder before a new run. Throws failed_precondition if shards of this server belong to another training
@@ -423,7 +424,7 @@ class shard_keeper {
   }
 
   std::string other_training() const {
-    return str_cat({"; give this training another folder, or remove the shards in ", folder_->path()});
+    return str_cat({"; use another folder for this training run, or remove the shards in ", folder_->path()});
   }
 
   void set_done(const std::vector<finished_worker>& done) {
@@ -463,7 +464,7 @@ class shard_keeper {
       }
     }
     if (problem)
-      throw error(problem->code(), "restore", {problem->sentence(), "; no other shard is there", other_training()});
+      throw error(problem->code(), "restore", {problem->sentence(), "; no other shard exists", other_training()});
     answers_.set_epoch((at_ = fresh_run()).bits);
   }
 
@@ -506,7 +507,7 @@ class shard_keeper {
     }
     if (newest && newest->run() != at_.run())
       throw error(error_code::failed_precondition, "restore",
-                  "parameter servers are in different runs; start all of them and all workers again");
+                  "parameter servers are in different runs; start all parameter servers and workers again");
     if (!failure.empty()) {
       if (!committed_) throw error(error_code::failed_precondition, "restore", failure);
       fall_back(failure, checkpoint_.is_settled());
@@ -515,7 +516,7 @@ class shard_keeper {
     if (some_blank) {
       if (!committed_)
         throw error(error_code::unavailable, "restore",
-                    {"a parameter server was started again, and what it held is gone: no step has been committed in ",
+                    {"a parameter server was started again and lost its variables: no step has been committed in ",
                      folder_->path(), " yet; start all tasks again"});
       go_back(*committed_, checkpoint_.is_settled());
       return true;
@@ -557,8 +558,8 @@ class shard_keeper {
     }
     if (newest)
       throw error(error_code::unavailable, "restore",
-                  {here_.name(), " was started again, and what it held is gone: ", folder_->path(),
-                   " has no manifest of the run that the others are in", problem ? "; " : "; start all tasks again",
+                  {here_.name(), " was started again and lost its variables: ", folder_->path(),
+                   " has no manifest of the run of the other servers", problem ? "; " : "; start all tasks again",
                    problem ? problem->sentence() : std::string()});
     if (problem) throw error(problem->code(), "restore", {problem->sentence(), other_training()});
     check_folder();
@@ -576,11 +577,11 @@ class shard_keeper {
     const std::string path = folder_->manifest_at(step);
     const aligned_bytes file = shard_folder::read(path, std::uint64_t{64} << 20);
     shard_manifest said = shard_manifest::read({file.data(), file.size()}, path);
-    if (said.step != step) damaged(path, "it is of another step than its name");
+    if (said.step != step) damaged(path, "its step differs from its name");
     if (said.shards.size() != static_cast<std::size_t>(servers_) || said.done.size() != workers_.size())
       throw error(error_code::failed_precondition, "restore",
                   {path, " is of a cluster with ", said.shards.size(), " parameter servers and ", said.done.size(),
-                   " workers, and this one has ", servers_, " and ", workers_.size(), other_training()});
+                   " workers, but this one has ", servers_, " and ", workers_.size(), other_training()});
     return said;
   }
 
@@ -727,7 +728,8 @@ class shard_keeper {
         else if (at_ && said->at.run() == at_.run())
           return false;  // the chief's checkpoint arrives here soon
         else if (at_ || store_.initialised())
-          throw error(error_code::failed_precondition, "restore", "the first parameter server begins another run");
+          throw error(error_code::failed_precondition, "restore",
+                      "parameter server 0 began another run; start all parameter servers and workers again");
         else
           check_folder();
       } catch (const error& why) {

@@ -190,9 +190,9 @@ class shard_links {
       return says_why ? why
                       : error(why.code(), "push_pull",
                               {why.sentence(),
-                               keeps_shards_ ? "; another process may take its place where the loss policy waits"
-                                             : "; another process may take its place where all parameter servers "
-                                               "write shards (server_options::shards) and the loss policy waits"});
+                               keeps_shards_ ? "; another process can take its place if the loss policy waits"
+                                             : "; another process can take its place if all parameter servers write "
+                                               "shards (server_options::shards) and the loss policy waits"});
     }
     return {};
   }
@@ -336,7 +336,7 @@ class shard_links {
       from.status = shard_status::read(came);
       if (!keeps_shards_)
         end(error(error_code::failed_precondition, "push_pull",
-                  {name(from), " writes shards, and ", here_.name(),
+                  {name(from), " writes shards, but ", here_.name(),
                    " does not; set server_options::shards on all parameter servers, or on none"}));
     } else if (!is_first() && keeps_shards_ && kind == frame_kind::shard_order) {
       order_ = shard_order::read(came, workers_);

@@ -22,14 +22,14 @@ inline error nonfinite_refusal(const std::string& worker, const parameter_store&
 inline error nonfinite_mean_refusal(std::int64_t step) {
   return error(error_code::invalid_argument, "parameter_server",
                {"the mean of the workers' gradients is not finite in step ", step,
-                ", though each of them is; lower the learning rate"});
+                ", although each gradient is finite; lower the learning rate"});
 }
 
 /// The error for a worker that has skipped a step of synchronous training.
 inline error ahead_refusal(const std::string& worker, std::int64_t step, const std::string& other, std::int64_t its) {
   return error(error_code::aborted, "push_pull",
-               {worker, " is at step ", step, ", ", other, " at step ", its,
-                "; in synchronous mode all workers take the same steps: repeat the one that failed"});
+               {worker, " is at step ", step, ", but ", other, " is at step ", its,
+                "; in synchronous mode all workers must take the same steps: repeat the step that failed"});
 }
 
 /// The error for an update of variables that have no values yet.

@@ -137,7 +137,7 @@ class norm_exchange {
         all[k] = &its;
       else
         end({"parameter server ", task, " broke the protocol: it sent the squares of ", its.squares.size(),
-             " gradients and holds ", orders_[k].size(), " variables"});
+             " gradients, but has ", orders_[k].size(), " variables"});
     });
     if (std::find(all.begin(), all.end(), nullptr) != all.end()) all.clear();
     return all;

@@ -109,7 +109,7 @@ class synchronous_steps {
     const std::uint32_t where = asked.flags & in_segment;
     if (!quorum_.takes_over() || replica >= workers_.size() || asked.step < 0)
       throw error(error_code::invalid_argument, "parameter_server",
-                  {"these workers do not train replica ", replica, " in step ", asked.step});
+                  {"the workers do not train replica ", replica, " in step ", asked.step});
     const std::int64_t next = next_step();
     worker& of = workers_[static_cast<std::size_t>(replica)];
     if (asked.step > next) throw ahead_refusal(workers_.name(from), asked.step, here_.name(), next);
@@ -164,7 +164,7 @@ class synchronous_steps {
     for (const worker& each : workers_)
       if (each.held.are_of(step))
         if (const std::string names = links_.who_lack(each.index, step); !names.empty())
-          return str_cat({"the gradients of ", workers_.name(each), " to come to ", names});
+          return str_cat({"the gradients of ", workers_.name(each), " to reach ", names});
     return "a decision";
   }
 

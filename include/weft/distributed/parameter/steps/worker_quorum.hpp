@@ -42,7 +42,7 @@ class worker_quorum {
     if (min_workers != all && (min_workers < 1 || min_workers > all))
       throw error(
           error_code::invalid_argument, here.name(),
-          {"server_options::min_workers must be from 1 to ", all, ", the number of workers, and is ", min_workers});
+          {"server_options::min_workers must be from 1 to ", all, ", the number of workers; it is ", min_workers});
   }
 
   /// Sets the terms of training, which the first worker sends.
@@ -169,7 +169,7 @@ class worker_quorum {
     }
     if (each.done || each.given_up || now - each.last_asked <= here_.options().idle_worker) return;
     const auto limit = std::chrono::duration_cast<std::chrono::seconds>(here_.options().idle_worker);
-    drop(each, str_cat({"is there, but has asked for nothing for ", limit.count(), " s"}));
+    drop(each, str_cat({"is alive, but has sent no request for ", limit.count(), " s"}));
     each.given_up = true;
   }
 
@@ -262,7 +262,7 @@ class worker_quorum {
       first = error(
           first->code(), "push_pull",
           {first->sentence(), "; ", left, " of ", all, " workers are left",
-           others_gone.empty() ? "" : ", also without " + others_gone, ", and training needs ", needed,
+           others_gone.empty() ? "" : " (also gone: " + others_gone + ")", ", but training requires ", needed,
            is_synchronous() && terms_->on_loss.then == loss_action::stop ? "" : " (server_options::min_workers)"});
     if (waits_for(*first_gone_)) first = watch_.not_replaced(*first, "push_pull");
     if (keeps_places() || has_decisions()) interrupted_ = first;
@@ -274,7 +274,7 @@ class worker_quorum {
     if (is_stopping_ || left == 0) return;                             // training does not continue
     if (*terms_ == training_terms(consistency::asynchronous)) return;  // on_worker_change reports it
     const error why(error_code::unavailable, here_.name(),
-                    {"training goes on with ", left, " of ", workers_.size(),
+                    {"training continues with ", left, " of ", workers_.size(),
                      takes_over() ? " workers, which compute the gradients of the lost one: " : " workers: ",
                      why_gone(each).sentence()});
     if (here_.options().on_left_out)

@@ -99,7 +99,7 @@ class parked_requests {
     const auto& with = *waiting.connection;
     if (with.asks_for(frame_kind::await_restore))
       return str_cat({"the chief, ", workers_.name(workers_.chief()),
-                      ", has not restored a checkpoint in time, or said that there is none"});
+                      ", has neither restored a checkpoint in time nor reported that none exists"});
     if (with.asks_for(frame_kind::await_others))
       return str_cat({"the last checkpoint still waits for ", workers_.names([&](const worker& each) {
                         return &each != &waiting && !workers_.has_ended(each);
@@ -107,7 +107,7 @@ class parked_requests {
     const bool trains = with.asks_for(frame_kind::push_pull) || with.asks_for(frame_kind::await_step);
     if (store_.initialised() && !trains)
       return str_cat(
-          {"step ", steps_.next_step(), " is not made; values of step ", with.request().step, " are wanted"});
+          {"step ", steps_.next_step(), " is not complete; values of step ", with.request().step, " were requested"});
     if (!trains)
       return str_cat({"the chief, ", workers_.name(workers_.chief()), ", has not initialised the variables in time"});
     if (!quorum_.is_synchronous()) return updates_.whom_it_waits_for(waiting);

@@ -31,7 +31,7 @@ void place_payload(Connection& of, parameter_store& store, std::size_t workers, 
   const auto exactly = [&](std::uint64_t bytes) {
     if (asked.payload_length != bytes)
       throw error(error_code::invalid_argument, "parameter_server",
-                  {"a request needs ", bytes, " bytes and has ", asked.payload_length});
+                  {"a request must have ", bytes, " bytes; it has ", asked.payload_length});
   };
   if (asked.kind != frame_kind::enroll && !enrolled)
     throw error(error_code::invalid_argument, "parameter_server",
@@ -61,8 +61,9 @@ void place_payload(Connection& of, parameter_store& store, std::size_t workers, 
       const auto bounds = store.gradient_payload(of.arriving_uses_segment());
       if (bounds.min == bounds.max) exactly(bounds.min);
       if (asked.payload_length < bounds.min || asked.payload_length > bounds.max)
-        throw error(error_code::invalid_argument, "parameter_server",
-                    {"gradients need ", bounds.min, " to ", bounds.max, " bytes and have ", asked.payload_length});
+        throw error(
+            error_code::invalid_argument, "parameter_server",
+            {"gradients must have ", bounds.min, " to ", bounds.max, " bytes; they have ", asked.payload_length});
       of.place_in_gradients();
       break;
     }

@@ -47,7 +47,7 @@ class worker_connection {
     const std::size_t bytes = in_.advance(stream_);
     if (needs_place() && is_parked())
       throw error(error_code::invalid_argument, "parameter_server",
-                  "the worker has sent a request before the answer to its last one");
+                  "the worker sent a request before it received the answer to the last one");
     return bytes;
   }
 
@@ -119,7 +119,7 @@ class worker_connection {
     if ((arriving().flags & in_segment) == 0) return false;
     if (!segment_ || arriving().kind == frame_kind::restore)
       throw error(error_code::invalid_argument, "parameter_server",
-                  "the worker's request names a segment that it has not shared");
+                  "the worker's request refers to a segment that it has not shared");
     return true;
   }
   /// The worker's copy of the values in the segment.
@@ -202,9 +202,9 @@ class worker_connection {
       last_moved_ = now;
     }
     if (now - last_moved_ <= limit) return {};
-    if (is_answering()) return stall{"does not take its answer", false};
+    if (is_answering()) return stall{"does not read its answer", false};
     if (in_.has_begun()) return stall{"has stopped in the middle of a request", false};
-    if (!enrolled) return stall{"has connected, and asks for nothing", true};
+    if (!enrolled) return stall{"has connected, but sends no request", true};
     return {};
   }
 

@@ -197,7 +197,7 @@ class worker_roster {
   std::string how_it_left(const worker& each) const {
     const std::string reason = members_.reason(each.rank);
     if (reason != "has left the cluster") return reason;
-    return each.took_part ? left_early : str_cat({left_early, ", and has asked this parameter server for nothing"});
+    return each.took_part ? left_early : str_cat({left_early, " and has sent no request to this parameter server"});
   }
 
   membership& members_;

@@ -100,8 +100,8 @@ class client_connections {
     if (!is_there(task, incarnation))
       throw error(error_code::unavailable, "step",
                   {table_name(task),
-                   " has closed its connection or does not answer: its process has ended, or this client "
-                   "was silent for too long"});
+                   " has closed its connection or does not answer: its process ended, or this client sent nothing for "
+                   "too long"});
   }
   /// Does nothing: check_there() detects a connection that has ended.
   void check_connection(std::size_t, std::uint64_t, deadline::time_point) const {}
@@ -155,7 +155,7 @@ class client_connections {
     if (!address.starts_with(scheme))
       throw error(error_code::invalid_argument, "session",
                   {"the target '", printable(std::string(address), 256),
-                   "' is not weft://host:port: name the address of one task of the cluster"});
+                   "' is not weft://host:port; give the address of a task of the cluster"});
     return parse_endpoint(address.substr(scheme.size()));
   }
 
@@ -170,7 +170,7 @@ class client_connections {
   }
   void adopt(std::size_t task, opened hears, opened asks) {
     if (hears.of.incarnation != asks.of.incarnation)
-      throw error(error_code::unavailable, "connect", {to_string(asks.of.from), " was started again just now"});
+      throw error(error_code::unavailable, "connect", {to_string(asks.of.from), " was just started again"});
     link& to = *links_[task];
     const bool is_near = is_loopback(cluster_.task_address(names_[task].job, names_[task].index).host);
     if (is_near) to.stall = std::chrono::seconds(5);
@@ -212,7 +212,7 @@ class client_connections {
       if (in.complete()) return task_message::read(payload);
       if (until.expired())
         throw error(error_code::deadline_exceeded, "connect",
-                    {to_string(from.of.from), " has not made a graph_service, which serves clients, within ",
+                    {to_string(from.of.from), " has not created a graph_service, which serves clients, within ",
                      options_.answer_timeout.count(), " ms (graph_client_options::answer_timeout)"});
       if (moved > 0) {
         waits.moved();

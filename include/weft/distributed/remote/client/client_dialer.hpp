@@ -95,10 +95,9 @@ class client_dialer {
 
   opened dial_once(const attempt& one) {
     if (!has_openssl && authenticates(network_, options_, is_loopback(one.where.host)))
-      throw one.fails(error_code::failed_precondition,
-                      {"the task is on another host, and what travels there is authenticated by "
-                       "OpenSSL, without which this program was built; ",
-                       build_with_openssl});
+      throw one.fails(error_code::failed_precondition, {"the task is on another host, and authentication between hosts "
+                                                        "requires OpenSSL, but this program was built without it; ",
+                                                        build_with_openssl});
     handshake_nonce nonce;
     fill_random(network_, nonce);
     stream fresh = network_.connect(one.where);
@@ -126,19 +125,18 @@ class client_dialer {
     if (const std::optional<error>& why = talk.refusal()) throw error(why->code(), one.operation, why->sentence());
     if (!talk.stream().certifies(to_string(talk.other()->from)))
       throw one.fails(error_code::permission_denied,
-                      {"the task there shows a certificate of ", talk.stream().certified_names()});
+                      {"the task there presents a certificate of ", talk.stream().certified_names()});
     return {std::move(talk.stream()), *talk.other()};
   }
   /// Checks the proof of the process that listens, and introduces this client.
   void introduce(handshake& talk, const attempt& one) {
     if (!talk.knows_secret())
       throw one.fails(error_code::unauthenticated,
-                      {"the process that listens at ", to_string(one.where),
-                       " is of another secret than this client's (", secret_.origin(), "): give both the same secret"});
+                      {"the process listening at ", to_string(one.where), " does not have this client's secret (",
+                       secret_.origin(), "); give both the same secret"});
     if (!talk.proves(one.name()))
-      throw one.fails(error_code::failed_precondition,
-                      {"the process that listens at ", to_string(one.where), " is not ", one.name(),
-                       "; give every task the same addresses"});
+      throw one.fails(error_code::failed_precondition, {"the process listening at ", to_string(one.where), " is not ",
+                                                        one.name(), "; give every task the same addresses"});
     talk.introduce({distributed_version,
                     one.who ? one.who->cluster.hash() : 0,
                     {},
@@ -155,7 +153,7 @@ class client_dialer {
   error late(const handshake& talk, const attempt& one) const {
     return one.fails(
         talk.is_sending() ? error_code::unavailable : error_code::deadline_exceeded,
-        {"the process that listens at ", to_string(one.where), " has not answered the handshake within ",
+        {"the process listening at ", to_string(one.where), " has not answered the handshake within ",
          options_.answer_timeout.count(), " ms: it is paused or overloaded (graph_client_options::answer_timeout)"});
   }
 

@@ -223,7 +223,7 @@ class client_answers {
     const bool is_posted = next.is_posted;
     const std::lock_guard lock(to.mutex);
     if (is_posted && to.posted >= max_posted)
-      throw error(error_code::resource_exhausted, "send", "the client does not read what it has asked for");
+      throw error(error_code::resource_exhausted, "send", "the client does not read the values that it requested");
     to.queue.push_back(std::move(next));
     to.posted += is_posted;
     to.waiting += bytes;

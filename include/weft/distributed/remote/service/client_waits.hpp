@@ -26,7 +26,7 @@ class client_waits {
     if (peers_.channels().is_silent(client.incarnation, client_stall))
       throw error(
           error_code::unavailable, "step",
-          {"the client has been silent for ", client_stall.count(), " ms during its run, while other requests wait"});
+          {"the client has sent nothing for ", client_stall.count(), " ms during its run, while other requests wait"});
   }
   /// Waits until a client has read enough of earlier values to receive this many bytes. Calls `check` periodically. A
   /// request that `has_turn` throws resource_exhausted once requests of other clients have waited for slow readers for
@@ -43,8 +43,8 @@ class client_waits {
         throw error(error_code::deadline_exceeded, "send", "the client has not read its values in time");
       if (has_turn && (scheduler_.others_have_waited(client, client_stall) || (on > 1 && waited >= client_stall)))
         throw error(error_code::resource_exhausted, "send",
-                    {"the client reads slowly, and its run holds up other requests or tasks while ", max_value_bytes_,
-                     " bytes of values wait for it: fetch less in one step, or raise "
+                    {"the client reads slowly, and its run delays other requests or tasks while ", max_value_bytes_,
+                     " bytes of values wait for it; fetch less in one step, or raise "
                      "graph_service_options::max_value_bytes"});
       const auto began = detail::now();
       detail::sleep(std::chrono::milliseconds(5));

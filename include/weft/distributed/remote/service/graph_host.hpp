@@ -62,7 +62,7 @@ class graph_host final : run_scheduler::owner {
   }
   ~graph_host() {
     peers_.cancel();
-    runs_.cancel_all(error(error_code::cancelled, "step", "this task stops"));
+    runs_.cancel_all(error(error_code::cancelled, "step", "this task is stopping"));
     scheduler_.stop();
     peers_.stop();
     scheduler_.join_sessions();  // no thread adds requests any more

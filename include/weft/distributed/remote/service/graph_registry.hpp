@@ -100,7 +100,8 @@ class graph_registry {
     }
     if (served_.size() >= max_served)
       throw error(error_code::resource_exhausted, "step",
-                  {"this task serves ", max_served, " different graphs and placements of sessions; end some sessions"});
+                  {"this task serves ", max_served,
+                   " different graphs and placements of sessions, the limit; end some sessions"});
   }
   void insert(const std::shared_ptr<served_placement>& made) {
     made->last_used = next_use();
@@ -123,7 +124,7 @@ class graph_registry {
     for (const graph& each : graphs_)
       if (from.is_of(each.self())) return each.share();
     throw error(error_code::failed_precondition, "step",
-                "the client's graph is another one than this task's: run the same program with the same flags on "
+                "the client's graph differs from this task's; run the same program with the same flags on "
                 "all tasks, record all nodes before the first step, and pass graphs of other programs to "
                 "graph_service::add_graph");
   }

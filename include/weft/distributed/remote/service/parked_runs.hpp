@@ -54,7 +54,8 @@ class parked_runs {
     if (count() >= most) drop_all_orphans(is_gone);
     if (count() >= most) {
       if (is_client)
-        throw error(error_code::resource_exhausted, "step", "too many values for runs that nobody has asked for");
+        throw error(error_code::resource_exhausted, "step",
+                    "too many values arrived for runs that no client has requested");
       auto oldest = runs_.end();
       for (auto each = runs_.begin(); each != runs_.end(); ++each)
         if (counts(*each) && (oldest == runs_.end() || each->second.keep.at() < oldest->second.keep.at()))

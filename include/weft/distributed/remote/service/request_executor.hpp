@@ -85,7 +85,7 @@ class request_executor {
   }
 
  private:
-  static error no_memory() { return error(error_code::resource_exhausted, "step", "no memory"); }
+  static error no_memory() { return error(error_code::resource_exhausted, "step", "out of memory"); }
 
   void run(service_request& next, state_pointer* state) {
     const peer_process client = next.client();
@@ -180,10 +180,10 @@ class request_executor {
   void check_devices(const step_registration& from) const {
     const auto cpus = static_cast<std::uint32_t>(options_.session.devices);
     if (from.cpus[peers_.self()] == cpus && from.gpus[peers_.self()] == gpus()) return;
-    throw error(
-        error_code::failed_precondition, "step",
-        {"the session knows this task with ", from.cpus[peers_.self()], " CPU and ", from.gpus[peers_.self()],
-         " GPU devices, but it has ", cpus, " and ", gpus(), " since it was started again: make a new session"});
+    throw error(error_code::failed_precondition, "step",
+                {"the session expects ", from.cpus[peers_.self()], " CPU and ", from.gpus[peers_.self()],
+                 " GPU devices in this task, but it has ", cpus, " and ", gpus(),
+                 " since it was started again; make a new session"});
   }
   /// Returns the session of a queue, which is replaced if it does not fit the placement.
   task_session& session_of(state_pointer& in, const served_placement& of) {

@@ -56,12 +56,12 @@ class request_limits {
     std::size_t& count = counts_[client];
     if (count >= max_requests)
       throw error(error_code::resource_exhausted, "step",
-                  {max_requests, " requests of this client wait or run in the task"});
+                  {max_requests, " requests of this client already wait or run in the task, the limit"});
     if (!parked_.add(bytes)) {
       if (count == 0) counts_.erase(client);
       throw error(error_code::resource_exhausted, "step",
-                  {"requests and values of more than ", parked_.limit(),
-                   " bytes wait in the task (max_parked_bytes of the service's options)"});
+                  {"requests and values that wait in the task exceed ", parked_.limit(),
+                   " bytes (graph_service_options::max_parked_bytes)"});
     }
     ++count;
     return {*this, client, bytes};

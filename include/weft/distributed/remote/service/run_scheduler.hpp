@@ -286,7 +286,7 @@ class run_scheduler {
       own->thread = detail::start_thread([this, own] { serve_session(*own); });
     } catch (const std::exception&) {
       sessions_.erase(session);
-      throw error(error_code::resource_exhausted, "step", "no thread for a session that uses queues");
+      throw error(error_code::resource_exhausted, "step", "cannot start a thread for a session that uses queues");
     }
     return *own;
   }

@@ -47,8 +47,8 @@ struct served_placement {
 /// The error for a requested step that this task does not keep.
 inline error step_is_forgotten() {
   return error(error_code::aborted, "step",
-               "this task does not know the step: it was started again, or has served many other steps since; run "
-               "the step once more");
+               "this task does not have the step: it was started again, or has served many other steps since; run the "
+               "step again");
 }
 
 }  // namespace weft::detail

@@ -82,7 +82,7 @@ class service_peers {
     while (process_of(task) != incarnation) {
       check();
       if (until.expired())
-        throw error(error_code::deadline_exceeded, "send", {name_of(task), " has not come back in time"});
+        throw error(error_code::deadline_exceeded, "send", {name_of(task), " has not connected again in time"});
       detail::sleep(std::chrono::milliseconds(5));
     }
   }
@@ -105,7 +105,7 @@ class service_peers {
     const auto loss = losses_.find({task, incarnation});
     if (loss == losses_.end() || loss->second + to_notice < began || detail::now() < loss->second + to_notice) return;
     throw error(error_code::unavailable, "receive",
-                {"the connection from ", name_of(task), " has ended, and with it values of this step may be lost"});
+                {"the connection from ", name_of(task), " ended, so values of this step may be lost"});
   }
 
   // ---- frames ----

@@ -38,6 +38,6 @@ struct service_request {
   }
 };
 
-inline error run_was_cancelled() { return error(error_code::aborted, "step", "the run has been cancelled"); }
+inline error run_was_cancelled() { return error(error_code::aborted, "step", "the run was cancelled"); }
 
 }  // namespace weft::detail
