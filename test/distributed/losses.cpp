@@ -746,11 +746,11 @@ BOOST_AUTO_TEST_CASE(a_fast_worker_waits_for_a_slow_one_and_staleness_is_counted
 
 // A task in the place of parameter server 1 that lies to parameter server 0.
 BOOST_AUTO_TEST_CASE(a_parameter_server_that_lies_ends_training_in_words) {
-  detail::held_message few{0, {0}};
-  detail::held_message negative{-1, {0, 0}};
+  detail::held_message few{0, 0, {0}};
+  detail::held_message negative{-1, 0, {0, 0}};
   for (const auto& [kind, bytes] : {std::pair{frame_kind::held, few.bytes()},
                                     {frame_kind::held, negative.bytes()},
-                                    {frame_kind::decision, detail::decision_message{0, {0, 1}}.bytes()},
+                                    {frame_kind::decision, detail::decision_message{0, 0, {0, 1}}.bytes()},
                                     {frame_kind::held, std::vector<std::byte>(5)},
                                     {frame_kind::shard_status, std::vector<std::byte>(5)},
                                     {frame_kind::shard_order, std::vector<std::byte>(64)}}) {

@@ -95,7 +95,7 @@ struct frame_header {
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 17;
+inline constexpr std::uint16_t protocol_version = 18;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 

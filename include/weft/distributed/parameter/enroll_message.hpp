@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,19 @@ struct enroll_message {
   /// Describes how `other` differs from this message. Returns an empty text if it does not.
   std::string difference(const enroll_message& other) const;
 };
+
+/// Returns true if several parameter servers hold gradients that are clipped by one norm.
+inline bool shares_norms(std::span<const parameter_spec> variables) {
+  const auto is_global = [](const parameter_spec& v) { return v.clipping.kind == clip_kind::by_global_norm; };
+  const auto first = std::find_if(variables.begin(), variables.end(), is_global);
+  return std::any_of(first, variables.end(),
+                     [&](const parameter_spec& v) { return is_global(v) && v.ps_task != first->ps_task; });
+}
+
+/// Returns true if parameter servers exchange squares before each synchronous step.
+inline bool exchange_squares(const enroll_message& said, int servers) {
+  return said.terms.is_synchronous() && servers > 1 && (said.terms.skips_nonfinite || shares_norms(said.variables));
+}
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,23 +45,33 @@ inline void check_gradients(std::span<const parameter_spec> variables, std::span
   check_buffers("push_pull", variables, std::span<const const_bytes>(whole));
 }
 
-/// Throws weft::error (invalid_argument) for gradients that are not finite. `task` computed them for `step`.
+/// Throws weft::error (invalid_argument) for gradients that are not finite or, if `margin` is not 0, that exceed the
+/// largest number divided by `margin`. `task` computed them for `step`.
 inline void check_finite(std::span<const parameter_spec> variables, std::span<const const_bytes> gradients,
-                         const std::string& task, std::int64_t step) {
+                         const std::string& task, std::int64_t step, double margin) {
   for (std::size_t i = 0; i < variables.size(); ++i) {
     const auto look = [&]<typename Element>(Element) {
+      constexpr Element largest = std::numeric_limits<Element>::max();
+      const Element most = margin > 0 ? static_cast<Element>(largest / margin) : largest;
+      const auto check = [&](const Element* x, std::size_t count, auto element) {
+        if (all_moderate(x, count)) return;
+        for (std::size_t k = 0; k < count; ++k)
+          if (!std::isfinite(x[k]))
+            throw nonfinite_gradient("push_pull", task, variables[i].name, element(k), step);
+          else if (std::abs(x[k]) > most)
+            throw error(error_code::invalid_argument, "push_pull",
+                        {"the mean of the workers' gradients could be infinite in step ", step, ": the gradient of '",
+                         variables[i].name, "' from ", task, " is too large (element ", element(k),
+                         "); lower the learning rate"});
+      };
       if (variables[i].has_rows()) {
         const row_list list = read_row_list(gradients[i], variables[i]);
         const std::size_t width = variables[i].row_elements, count = list.count * width;
-        const std::size_t found = first_nonfinite(reinterpret_cast<const Element*>(list.rows), count);
-        if (found < count)
-          throw nonfinite_gradient("push_pull", task, variables[i].name,
-                                   list.number(found / width) * width + found % width, step);
-        return;
+        return check(reinterpret_cast<const Element*>(list.rows), count,
+                     [&](std::size_t k) { return list.number(k / width) * width + k % width; });
       }
-      const std::size_t at =
-          first_nonfinite(reinterpret_cast<const Element*>(gradients[i].data()), variables[i].elements);
-      if (at < variables[i].elements) throw nonfinite_gradient("push_pull", task, variables[i].name, at, step);
+      check(reinterpret_cast<const Element*>(gradients[i].data()), variables[i].elements,
+            [](std::size_t k) { return k; });
     };
     variables[i].type == element_type::float64 ? look(double{}) : look(float{});
   }

@@ -88,7 +88,9 @@ class parameter_client {
     for (int task = 0; task < tasks; ++task) servers_.emplace_back(variables_, task, here.cluster().rank({job, task}));
     for (connection& each : servers_) all_.push_back(&each);
     acknowledged_.assign(servers_.size(), 0);
-    enroll_message_ = detail::enroll_message{terms, graph, variables_}.bytes();
+    const detail::enroll_message enrolls{terms, graph, variables_};
+    enroll_message_ = enrolls.bytes();
+    has_separate_means_ = terms.is_synchronous() && tasks > 1 && !detail::exchange_squares(enrolls, tasks);
     if (terms.is_synchronous() && watch_.keeps_places()) loop_.report_waits(here.options().worker_job, watch_.wait());
     with_reasons([&] { connect_first(until); });
   }
@@ -255,7 +257,8 @@ class parameter_client {
   /// mean; in synchronous mode it is their weight. If it is 0, the gradients are ignored, and no update is made unless
   /// other workers send gradients. Returns the number of updates that parameter server 0 has applied in total. Throws
   /// weft::error: unavailable naming the lost task, deadline_exceeded naming the tasks that did not answer,
-  /// invalid_argument for gradients that are not finite, aborted if the other workers are at another step.
+  /// invalid_argument for gradients that are not finite or, with several servers, so large that a mean could overflow,
+  /// aborted if the other workers are at another step.
   std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
                          deadline until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     detail::check_gradients(variables_, gradients);
@@ -263,7 +266,7 @@ class parameter_client {
     weight_ = examples;
     owed_replica_ = -1;
     if (examples > 0 && refuses_nonfinite() && servers_.size() > 1)  // one server could refuse what others apply
-      detail::check_finite(variables_, gradients, here_.name(), step);
+      detail::check_finite(variables_, gradients, here_.name(), step, margin_of_means());
     // The last call reported a rollback, but did not fetch the values.
     if (!rollback_) position_ = step;
     const bool is_served = !rollback_ && ask("push_pull", frame_kind::push_pull, step, until, [&](connection& to) {
@@ -297,7 +300,8 @@ class parameter_client {
     detail::check_gradients(variables_, gradients);
     weight_ = examples;
     replica_ = replica;
-    if (examples > 0 && refuses_nonfinite()) detail::check_finite(variables_, gradients, here_.name(), step);
+    if (examples > 0 && refuses_nonfinite())
+      detail::check_finite(variables_, gradients, here_.name(), step, margin_of_means());
     // The last call reported a rollback, but did not fetch the values.
     if (rollback_) return false;
     position_ = step;
@@ -407,6 +411,9 @@ class parameter_client {
   std::string name(const connection& each) const { return to_string(here_.members().task(each.rank())); }
 
   bool refuses_nonfinite() const { return only_finite_ && !terms_.skips_nonfinite; }
+  /// A gradient must be smaller than the largest number divided by this, so that no mean over the workers overflows. 0:
+  /// the servers check the mean together, or there is no mean.
+  double margin_of_means() const { return has_separate_means_ ? 2.0 * weight_ * static_cast<double>(workers()) : 0; }
   void note_next_steps() {
     for (connection& each : servers_) each.note_next_step();
   }
@@ -845,7 +852,8 @@ class parameter_client {
   detail::loss_watch watch_;  // losses of servers since the first failure of a request
   bool failed_ = false;       // the last call failed
   bool stopping_ = false;
-  bool only_finite_ = false;  // a server refuses gradients that are not finite
+  bool only_finite_ = false;         // a server refuses gradients that are not finite
+  bool has_separate_means_ = false;  // each of several servers decides by itself if its part of a mean is finite
   detail::exchange_loop loop_;
   std::uint64_t requests_ = 0;
 };

@@ -36,8 +36,8 @@ namespace weft::detail {
 /// sides repeat their last messages. Nothing is opened before begin().
 ///
 /// Invariant: a step is decided when all servers have made the previous one, so another server can lack only the last
-/// decision. Messages about gradients of another epoch are ignored. Not thread-safe: the serving thread owns the
-/// object.
+/// decision. Messages about gradients of another epoch or attempt are ignored. Not thread-safe: the serving thread owns
+/// the object.
 class shard_links {
  public:
   shard_links(task_server& here, std::size_t workers) : here_(here), members_(here.members()), workers_(workers) {}
@@ -72,6 +72,7 @@ class shard_links {
   /// Begins another epoch: discards the messages about gradients of earlier epochs.
   void begin_epoch(run_epoch at) {
     at_ = at;
+    attempt_ = 0;
     decision_ = {};
     sums_ = {};
     for (peer& each : peers_) {
@@ -99,8 +100,8 @@ class shard_links {
         [&](const peer& each) { return worker >= each.held.steps.size() || each.held.steps[worker] != step; });
   }
   /// On server 0, sends the decision to the others.
-  void announce(decision_message decided) {
-    decision_ = std::move(decided);
+  void announce(std::int64_t step, std::vector<std::size_t> workers) {
+    decision_ = {step, attempt_, std::move(workers)};
     set_for_all(frame_kind::decision, decision_.bytes());
   }
   /// Ends training. Server 0 sends the reason to the others.
@@ -110,20 +111,27 @@ class shard_links {
     if (is_first()) set_for_all(frame_kind::failure, error_bytes(why.code(), why.sentence()));
   }
 
-  /// On other servers, reports to server 0 which gradients this server holds.
-  void report(const held_message& holds) { set_for_all(frame_kind::held, holds.bytes()); }
+  /// On other servers, reports to server 0 which gradients this server holds: the step of each worker's.
+  void report_held(std::int64_t next_step, std::vector<std::int64_t> steps) {
+    set_for_all(frame_kind::held, held_message{next_step, attempt_, std::move(steps)}.bytes());
+  }
   /// The last decision, which server 0 made and the others received.
   const decision_message& decision() const { return decision_; }
   /// Why training cannot continue, if it cannot.
   const std::optional<error>& ended() const { return ended_; }
 
-  /// Discards the last decision: the step is decided again.
-  void drop_decision() {
+  /// Number of means that the servers have refused in this epoch, because they were not finite. The workers then send
+  /// other gradients for the step.
+  std::uint64_t attempt() const { return attempt_; }
+  /// Begins another attempt of the step: discards the last decision and all messages of earlier attempts. All servers
+  /// do this for the same means. Server 0 is the first, and needs a message of the new attempt from each other server
+  /// before it can send one, so no server receives a message of an attempt that it has not begun.
+  void begin_attempt() {
+    ++attempt_;
     decision_ = {};
-    if (!is_first()) return;
     for (peer& each : peers_) {
-      each.link.reset(frame_kind::decision);
-      each.held = {};  // the other server reports again when it has refused the mean, too
+      if (is_first()) each.link.reset(frame_kind::decision);
+      each.held = {};
     }
   }
 
@@ -325,10 +333,10 @@ class shard_links {
     const std::vector<std::byte>& came = from.link.payload();
     if (is_first() && kind == frame_kind::held) {
       held_message said = held_message::read(came, workers_);
-      if (is_of_epoch) from.held = std::move(said);
+      if (is_of_epoch && said.attempt == attempt_) from.held = std::move(said);
     } else if (!is_first() && kind == frame_kind::decision) {
       decision_message said = decision_message::read(came, workers_);
-      if (is_of_epoch) decision_ = std::move(said);
+      if (is_of_epoch && said.attempt == attempt_) decision_ = std::move(said);
     } else if (kind == frame_kind::squares && exchanges_squares_) {
       squares_message said = squares_message::read(came);
       if (is_of_epoch) (is_first() ? from.squares : sums_) = std::move(said);
@@ -357,6 +365,7 @@ class shard_links {
   squares_message sums_;  // from server 0
   loss_watch watch_;      // servers by task
   run_epoch at_;
+  std::uint64_t attempt_ = 0;  // in the epoch
   std::optional<shard_order> order_;
 };
 

@@ -15,6 +15,7 @@ namespace weft::detail {
 /// The gradients that a parameter server holds, sent to parameter server 0.
 struct held_message {
   std::int64_t next_step = 0;       // the first step that it has not made
+  std::uint64_t attempt = 0;        // number of means that the servers have refused in this epoch
   std::vector<std::int64_t> steps;  // the step of each worker's gradients; -1: none
 
   void fields(message_fields& io);
@@ -25,6 +26,7 @@ struct held_message {
 /// The workers whose gradients make a step, sent by parameter server 0 to the others.
 struct decision_message {
   std::int64_t step = -1;
+  std::uint64_t attempt = 0;         // as in held_message
   std::vector<std::size_t> workers;  // indices, ascending
 
   void fields(message_fields& io);
@@ -71,12 +73,12 @@ struct shard_order {
 #if WEFT_DISTRIBUTED_DEFINITIONS
 
 WEFT_DISTRIBUTED_DECL void held_message::fields(message_fields& io) {
-  io.number(next_step, 0).list(steps, io.peers(), [&](std::int64_t& step) { io.number(step, -1); });
+  io.number(next_step, 0).number(attempt).list(steps, io.peers(), [&](std::int64_t& step) { io.number(step, -1); });
   io.must_hold(steps.size() == io.peers());
 }
 
 WEFT_DISTRIBUTED_DECL void decision_message::fields(message_fields& io) {
-  io.number(step, 0).list(workers, io.peers(), [&](std::size_t& each) { io.peer(each); });
+  io.number(step, 0).number(attempt).list(workers, io.peers(), [&](std::size_t& each) { io.peer(each); });
   io.must_hold(!workers.empty());
   for (std::size_t k = 1; k < workers.size(); ++k) io.must_hold(workers[k - 1] < workers[k]);
 }

@@ -22,19 +22,6 @@
 
 namespace weft::detail {
 
-/// Returns true if several parameter servers hold gradients that are clipped by one norm.
-inline bool shares_norms(std::span<const parameter_spec> variables) {
-  const auto is_global = [](const parameter_spec& v) { return v.clipping.kind == clip_kind::by_global_norm; };
-  const auto first = std::find_if(variables.begin(), variables.end(), is_global);
-  return std::any_of(first, variables.end(),
-                     [&](const parameter_spec& v) { return is_global(v) && v.ps_task != first->ps_task; });
-}
-
-/// Returns true if parameter servers exchange squares before each synchronous step.
-inline bool exchange_squares(const enroll_message& said, int servers) {
-  return said.terms.is_synchronous() && servers > 1 && (said.terms.skips_nonfinite || shares_norms(said.variables));
-}
-
 /// Computes the factors that clip the mean of a synchronous step, and checks that the mean is finite on all servers.
 ///
 /// A norm over gradients of several parameter servers takes one exchange: each server sends the squares of its mean to
@@ -76,7 +63,6 @@ class norm_exchange {
   const result* find(std::int64_t step, const identity& gradients, Squares squares) {
     if (step_ != step) {
       step_ = step;
-      attempt_ = 0;
       own_.reset();
     }
     if (gradients != gradients_) {
@@ -87,27 +73,28 @@ class norm_exchange {
     if (!own_) {
       result_.reset();
       mean_squares mean = squares();
-      own_ = squares_message{step, attempt_, mean.is_finite, std::move(mean.of_variables)};
+      own_ = squares_message{step, links_.attempt(), mean.is_finite, std::move(mean.of_variables)};
       if (are_exchanged() && !links_.is_first()) links_.send(*own_);
     }
     if (!are_exchanged()) {
       finish(own_->is_finite, sums({&*own_}));
     } else if (!links_.is_first()) {
       const squares_message& all = links_.sums();
-      if (!all.is_of(step, attempt_)) return nullptr;
+      if (!all.is_of(step, own_->attempt)) return nullptr;
       finish(all.is_finite && own_->is_finite, all.squares);
     } else if (const auto all = squares_of_all(); !all.empty()) {
       bool is_finite = true;
       for (const squares_message* each : all) is_finite &= each->is_finite;
-      squares_message said{step, attempt_, is_finite, sums(all)};
+      squares_message said{step, own_->attempt, is_finite, sums(all)};
       links_.send(said);
       finish(is_finite, said.squares);
     }
     return result_ ? &*result_ : nullptr;
   }
+  /// Returns true if this server has sent the squares of the step's mean to other servers.
+  bool has_sent(std::int64_t step) const { return are_exchanged_ && step_ == step && own_; }
   /// Discards the result after all servers have refused the mean of the step: the workers send other gradients.
   void refuse() {
-    ++attempt_;
     own_.reset();
     result_.reset();
   }
@@ -122,7 +109,7 @@ class norm_exchange {
     if (step_ != step || !own_ || result_) return {};
     if (!links_.is_first()) return "the norm of the gradients from parameter server 0";
     return str_cat({"the norms of the gradients from ",
-                    links_.names_of([&](const squares_message& its) { return !its.is_of(step_, attempt_); })});
+                    links_.names_of([&](const squares_message& its) { return !its.is_of(step_, own_->attempt); })});
   }
 
  private:
@@ -132,7 +119,7 @@ class norm_exchange {
     all[0] = &*own_;
     links_.for_each_squares([&](int task, const squares_message& its) {
       const auto k = static_cast<std::size_t>(task);
-      if (!its.is_of(step_, attempt_)) return;
+      if (!its.is_of(step_, own_->attempt)) return;
       if (its.squares.size() == orders_[k].size())
         all[k] = &its;
       else
@@ -180,7 +167,6 @@ class norm_exchange {
   bool are_exchanged_ = false, are_needed_ = false;
   std::vector<std::vector<std::size_t>> orders_;  // of each server's variables
   std::int64_t step_ = -1;
-  std::uint64_t attempt_ = 0;
   identity gradients_;  // that own_ is of
   std::optional<squares_message> own_;
   std::optional<result> result_;

@@ -14,10 +14,8 @@ namespace weft::detail {
 /// which answers with a sum for each group of gradients that share a norm.
 struct squares_message {
   std::int64_t step = -1;
-  /// Number of means of this step that were refused because they were not finite. The workers then send other
-  /// gradients.
-  std::uint64_t attempt = 0;
-  bool is_finite = true;  // the mean is finite
+  std::uint64_t attempt = 0;  // as in held_message
+  bool is_finite = true;      // the mean is finite
   std::vector<double> squares{};
 
   bool is_of(std::int64_t a_step, std::uint64_t an_attempt) const { return step == a_step && attempt == an_attempt; }

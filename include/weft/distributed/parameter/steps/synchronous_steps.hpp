@@ -119,8 +119,7 @@ class synchronous_steps {
       const bool is_known = history_.contains(of.index, asked.step);
       return answers_.acknowledge(from, where | (is_known ? duplicate : stale));
     }
-    of.held.take(*from.connection, store_);
-    of.holder = from.incarnation;
+    keep(of, from, next);
     answers_.acknowledge(from, where);
     report();
     complete();
@@ -294,19 +293,26 @@ class synchronous_steps {
     from.announces_stop = (from.connection->request().flags & stopping) != 0;
     if (step < next) return answers_.send_values(from, stale | stop_flag());
     if (step > next) throw ahead_refusal(workers_.name(from), step, here_.name(), next);
-    from.held.take(*from.connection, store_);
-    from.holder = from.incarnation;
+    keep(from, from, step);
     from.connection->park(payload_limit);
     report();
     complete();
   }
 
+  /// Keeps the gradients of worker `of` that `from` has sent for the step. If the other servers count on the squares of
+  /// earlier ones, those are used: a process that replaces the worker may compute others.
+  void keep(worker& of, worker& from, std::int64_t step) {
+    if (of.held.are_of(step) && norms_.has_sent(step)) return;
+    of.held.take(*from.connection, store_);
+    of.holder = from.incarnation;
+  }
+
   /// Reports to parameter server 0 which gradients this server holds.
   void report() {
     if (links_.is_first()) return;
-    held_message holds{next_step(), {}};
-    for (const worker& each : workers_) holds.steps.push_back(each.held.step());
-    links_.report(std::move(holds));
+    std::vector<std::int64_t> steps;
+    for (const worker& each : workers_) steps.push_back(each.held.step());
+    links_.report_held(next_step(), std::move(steps));
   }
 
   // ---- the step ----
@@ -332,7 +338,7 @@ class synchronous_steps {
     if (update && norms_.are_needed()) {
       step_at_work_ = step;
       if (decided && norms_.are_exchanged() && links_.is_first() && links_.decision().step != step)
-        links_.announce({step, chosen_});
+        links_.announce(step, chosen_);
       const bool skips = quorum_.skips_nonfinite();
       norms = norms_.find(step, gradients, [&] { return store_.squares_of_mean(contributions_, helpers(), skips); });
       if (!norms) return;
@@ -370,7 +376,7 @@ class synchronous_steps {
         if (each.held.are_of(step)) each.held.drop();
       complete_.clear();
       if (links_.is_first() && links_.decision().step != step)
-        links_.announce({step, chosen_});
+        links_.announce(step, chosen_);
       else if (!links_.is_first())
         report();
     }
@@ -427,8 +433,9 @@ class synchronous_steps {
       for (worker& by : workers_)
         if (by.incarnation == each.holder) by.failure = why;
     };
+    // Servers that exchange norms refuse the same gradients, though each sees only its variables: those of all workers.
     for (const std::size_t index : chosen_)
-      if (examples_of(workers_[index]) > 0)
+      if (!norms_.are_exchanged() && examples_of(workers_[index]) > 0)
         if (const auto at = store_.find_nonfinite(gradients_of(workers_[index])))
           refuse(workers_[index], nonfinite_refusal(workers_.name(workers_[index]), store_, *at, step));
     if (!found)
@@ -436,7 +443,7 @@ class synchronous_steps {
     if (norms_.are_needed()) {
       norms_.refuse();
       if (norms_.are_exchanged()) {
-        links_.drop_decision();
+        links_.begin_attempt();
         complete_.clear();
       }
     }
