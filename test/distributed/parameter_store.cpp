@@ -414,6 +414,37 @@ BOOST_AUTO_TEST_CASE(changed_rows_are_those_since_an_answer) {
   BOOST_TEST((all && some));
 }
 
+// The server updates averages and loss scales by itself: a worker that sends gradients of them is wrong, and is allowed
+// no memory for them.
+BOOST_AUTO_TEST_CASE(workers_send_no_gradients_of_averages_and_loss_scales) {
+  std::vector<parameter_spec> variables{
+      {"w", element_type::float32, 4, 0, {"gradient_descent", {1.0}}},
+      {"average", element_type::float32, 4, 0, {"moving_average", {0.5}}, 4, {}, 0},
+      {"scale", element_type::float32, 1, 0, {"dynamic_loss_scale", {9, 2, 0.5, 1, 9}}, 1, {}, -2}};
+  parameter_store store(variables, 0, 1 << 10);
+  std::memset(store.values().data(), 0, store.bytes());
+  BOOST_TEST(store.gradient_payload(false).max == 4 * 4 + 8 + 8u);
+  store.apply(message().floats({2, 0, 0, 0}).count(0).count(0).bytes);
+  const std::vector<float> before = floats_of(store);
+  const auto refused = [&](const message& all) {
+    return test::failure(error_code::invalid_argument, [&] { store.apply(all.bytes); });
+  };
+  CHECK_SAYS(refused(message().floats({1, 1, 1, 1}).count(1).numbers(0).floats({1, 1, 1, 1}).count(0)),
+             "'average' has no gradients");
+  CHECK_SAYS(refused(message().floats({1, 1, 1, 1}).count(0).count(1).numbers(0).floats({1})),
+             "'scale' has no gradients");
+  BOOST_TEST((floats_of(store) == before));
+
+  detail::enroll_message said{consistency::synchronous, 7, variables};
+  BOOST_TEST((detail::enroll_message::read(said.bytes()).variables == variables));
+  said.variables[1].row_elements = 0;
+  BOOST_CHECK_THROW(detail::enroll_message::read(said.bytes()), error);
+  said.variables.assign(max_parameters, variables[0]);
+  BOOST_TEST(detail::enroll_message::read(said.bytes()).variables.size() == max_parameters);
+  said.variables.push_back(variables[0]);
+  BOOST_CHECK_THROW(detail::enroll_message::read(said.bytes()), error);
+}
+
 BOOST_AUTO_TEST_CASE(rows_that_are_not_what_they_should_be_are_refused_in_words) {
   parameter_store store(rows_and_a_whole({"gradient_descent", {1.0}}), 0, 1 << 10);
   std::memset(store.values().data(), 0, store.bytes());

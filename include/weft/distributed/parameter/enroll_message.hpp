@@ -61,7 +61,7 @@ WEFT_DISTRIBUTED_DECL void enroll_message::fields(message_fields& io) {
   io.one_of(terms.on_loss.then, loss_action::stop, loss_action::take_over);
   io.flag(terms.skips_nonfinite);
   io.number(graph.hash).number(graph.seed).sentence(graph.settings, max_text_bytes);
-  io.list(variables, max_enroll_bytes, [&](parameter_spec& each) {
+  io.list(variables, max_parameters, [&](parameter_spec& each) {
     io.text(each.name).one_of(each.type, element_type::float32, element_type::float64);
     io.number(each.elements, 0, std::uint64_t{1} << 48).number(each.row_elements).number(each.ps_task);
     io.must_hold(each.row_elements == 0 ||
@@ -85,6 +85,7 @@ WEFT_DISTRIBUTED_DECL void enroll_message::fields(message_fields& io) {
   for (const parameter_spec& each : variables) {
     io.must_hold(!each.is_loss_scale() || (each.elements == 1 && each.row_elements == 1));
     io.must_hold(!each.is_averaged() || !each.has_rows());
+    io.must_hold(each.has_gradients() || each.has_rows() || each.elements == 0);
     io.must_hold(each.clipping.group < std::max<std::size_t>(variables.size(), 1));
     if (!each.is_moving_average()) continue;
     io.must_hold(static_cast<std::size_t>(each.source) < variables.size());

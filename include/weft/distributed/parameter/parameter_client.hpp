@@ -78,6 +78,10 @@ class parameter_client {
     if (tasks == 0)
       throw error(error_code::failed_precondition, "parameter_client",
                   {"the cluster has no job '", job, "' to keep the variables; add it, or set server_options::ps_job"});
+    if (variables_.size() > max_parameters)
+      throw error(error_code::resource_exhausted, "parameter_client",
+                  {"parameter servers hold at most ", max_parameters, " variables, and the model has ",
+                   variables_.size(), "; merge small ones"});
     for (const std::string& each : {job, here.options().worker_job}) check_dense(here.cluster(), each);
     for (const parameter_spec& variable : variables_)
       if (variable.ps_task < 0 || variable.ps_task >= tasks)

@@ -22,6 +22,9 @@ enum class element_type : std::uint8_t { float32 = 1, float64 = 2 };
 /// Returns the size of one element in bytes.
 constexpr std::size_t size_of(element_type type) { return type == element_type::float64 ? 8 : 4; }
 
+/// Largest number of variables that parameter servers hold together.
+inline constexpr std::size_t max_parameters = std::size_t{1} << 18;
+
 /// The description of a variable for parameter servers.
 struct parameter_spec {
   std::string name;
@@ -48,6 +51,9 @@ struct parameter_spec {
   /// of synchronous training is skipped because its gradients are not finite.
   static constexpr std::int64_t assigned = -3;
   bool is_averaged() const { return source == assigned; }
+
+  /// Returns false if servers update the variable without gradients. It must have rows, so that workers can send none.
+  bool has_gradients() const { return source == no_source || is_averaged(); }
 
   std::size_t bytes() const { return elements * size_of(type); }
   bool has_rows() const { return row_elements != 0; }

@@ -63,11 +63,11 @@ class parameter_store {
       if (!variable.has_rows()) whole += variable.bytes();
       ranges_.push_back(std::move(next));
     }
-    for (std::size_t i = 0; i < order_.size(); ++i)
-      if (const std::int64_t source = variables[order_[i]].source; source >= 0)
-        moving_averages_.push_back(
-            {i, static_cast<std::size_t>(std::find(order_.begin(), order_.end(), static_cast<std::size_t>(source)) -
-                                         order_.begin())});
+    std::vector<std::size_t> places(variables.size());
+    for (std::size_t k = 0; k < order_.size(); ++k) places[order_[k]] = k;
+    for (std::size_t k = 0; k < order_.size(); ++k)
+      if (const parameter_spec& average = variables[order_[k]]; average.is_moving_average())
+        moving_averages_.push_back({k, places[static_cast<std::size_t>(average.source)]});
     gradient_bytes_ = whole;
     shared_ = detail::segment_layout(variables, order_);
     has_rows_ = detail::min_row_bytes(variables, order_) > 0;
@@ -157,6 +157,11 @@ class parameter_store {
     if (!has_rows_) return lists.clear();
     detail::read_row_lists(payload.subspan(std::min(payload.size(), detail::rows_begin(apart ? 0 : gradient_bytes_))),
                            variables_, order_, lists);
+    for (std::size_t k = 0; k < order_.size(); ++k)
+      if (const parameter_spec& what = variables_[order_[k]]; lists[k].count > 0 && !what.has_gradients())
+        throw error(error_code::invalid_argument, "rows",
+                    {"'", what.name, "' has no gradients: parameter servers update it; ", lists[k].count,
+                     " rows of it have arrived"});
   }
 
   /// Finds the gradients of whole variables in a payload. The result has no rows.

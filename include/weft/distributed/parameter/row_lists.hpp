@@ -35,7 +35,7 @@ struct row_list {
 
 inline constexpr std::size_t rows_begin(std::size_t bytes_before) { return (bytes_before + 7) / 8 * 8; }
 
-/// Minimum and maximum size of the row lists of these variables, in bytes.
+/// Minimum and maximum size of the row lists of these variables' gradients, in bytes.
 inline std::uint64_t min_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
   std::uint64_t bytes = 0;
   for (const std::size_t i : order) bytes += variables[i].has_rows() ? 8u : 0u;
@@ -44,7 +44,8 @@ inline std::uint64_t min_row_bytes(std::span<const parameter_spec> variables, st
 inline std::uint64_t max_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
   std::uint64_t bytes = 0;
   for (const std::size_t i : order)
-    if (variables[i].has_rows()) bytes += 8 + variables[i].rows() * (8 + variables[i].row_bytes());
+    if (variables[i].has_rows())
+      bytes += 8 + (variables[i].has_gradients() ? variables[i].rows() * (8 + variables[i].row_bytes()) : 0);
   return bytes;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <weft/distributed/cluster/message_fields.hpp>
+#include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/transport/separate.hpp>
 
 namespace weft::detail {
@@ -28,7 +29,7 @@ struct squares_message {
 #if WEFT_DISTRIBUTED_DEFINITIONS
 WEFT_DISTRIBUTED_DECL void squares_message::fields(message_fields& io) {
   io.number(step, 0).number(attempt).flag(is_finite);
-  io.list(squares, std::uint64_t{1} << 24, [&](double& each) {
+  io.list(squares, max_parameters, [&](double& each) {
     io.real(each);
     io.must_hold(!is_finite || each >= 0);
   });
