@@ -141,7 +141,8 @@ else
   # The emulated GPU's tests have just run.
   leave_out=
   if [[ -z $long ]]; then leave_out=$(IFS=';'; echo "${not_after_asan[*]}"); fi
-  configure=(-DWEFT_TESTS_EMULATED_GPU=OFF "-DWEFT_TESTS_LEAVE_OUT=$leave_out" -DWEFT_BUILD_BENCHMARKS=ON)
+  configure=(-DWEFT_TESTS_EMULATED_GPU=OFF "-DWEFT_TESTS_LEAVE_OUT=$leave_out" -DWEFT_BUILD_BENCHMARKS=ON
+             "-DWEFT_TESTS_EVERY_ISA=${long:+ON}")
   run default
   if command -v nvcc > /dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
     configure=(-DWEFT_CUDA_FEW="$([[ -n $long ]] && echo OFF || echo ON)")
