@@ -49,8 +49,8 @@ def count(source, flags, folder):
     functions = sum(row.split()[-2] in "tTwW" for row in output("nm", "--defined-only", object_file).splitlines())
     lines = len(output("g++", *command, "-E", "-P", program).splitlines())
     trace = folder / "program.json"
-    subprocess.run(["clang++", *command, "-fsyntax-only", program, "-ftime-trace", "-ftime-trace-granularity=0"], check=True,
-                   cwd=folder)
+    subprocess.run(["clang++", *command, "-O0", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", program, "-o",
+                    folder / "program.bc", "-ftime-trace", "-ftime-trace-granularity=0"], check=True)
     events = [event["name"] for event in json.loads(trace.read_text())["traceEvents"]]
     return [text, functions, lines, events.count("InstantiateFunction"), events.count("InstantiateClass")]
 
