@@ -56,9 +56,10 @@ namespace weft {
 /// values returns the values of the step with which the run continues, and take_rollback() returns this step.
 ///
 /// A failed call may be repeated, and should be after deadline_exceeded. A connection whose answer was outstanding is
-/// closed and opened again. An update that is repeated with the same step is applied once. Values are received at their
-/// destination before their checksum or tag is checked: after a failed call the buffers for values are unspecified
-/// until a call that fetches values succeeds.
+/// closed and opened again. An update that is repeated with the same step is applied once. Repeat it with the same
+/// gradients unless they were refused (invalid_argument): some servers may have applied the first ones already. Values
+/// are received at their destination before their checksum or tag is checked: after a failed call the buffers for
+/// values are unspecified until a call that fetches values succeeds.
 class parameter_client {
  public:
   /// Connects to every task of the ps job and sends it the list of variables, which must be equal for all workers.
