@@ -237,7 +237,8 @@ class synchronous_steps {
 
   // ---- selection of gradients ----
 
-  /// Selects all workers that are not done, once all their gradients have arrived.
+  /// Selects all workers that are not done, once all their gradients have arrived. All servers select the same workers:
+  /// a worker is done only after all servers have made its last step, and sends no gradients then.
   void choose_all() {
     for (const worker& each : workers_)
       if (!each.contributes() && !each.done)
