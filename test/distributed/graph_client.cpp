@@ -14,8 +14,11 @@
 #include <vector>
 #include <weft/control_flow.hpp>
 #include <weft/distributed.hpp>
+#include <weft/distributed/remote/client/client_connections.hpp>
 #include <weft/distributed/remote/graph_client.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
+#include <weft/distributed/remote/remote_tasks.hpp>
+#include <weft/queue.hpp>
 
 #include "errors.hpp"
 #include "hostile_client.hpp"
@@ -732,4 +735,72 @@ BOOST_AUTO_TEST_CASE(memory_grows_with_the_bytes_that_arrive) {
   session s(m.g, {.threads = 1, .target = address_of(tasks, 0)});
   BOOST_TEST(s.prepare(fetch(m.y), feed(m.x))(m.value) == 1.0f);
   BOOST_TEST(resident() < before + (std::size_t{1} << 30));
+}
+
+namespace {
+
+/// The connections of a client, which also send the end of the latest session while its run waits.
+class ending_client : public detail::client_connections {
+ public:
+  explicit ending_client(const std::string& where) : client_connections(where, {}, tcp()) {}
+  void send_to_task(std::size_t task, std::uint64_t incarnation, const frame_header& header, const_bytes payload,
+                    deadline until) {
+    if (header.kind == frame_kind::run_step) session_ = header.tag;
+    client_connections::send_to_task(task, incarnation, header, payload, until);
+  }
+  session_target target() {
+    return {[](void* to, const graph& g) -> plan::task_support* {
+              auto& of = *static_cast<ending_client*>(to);
+              return new detail::remote_tasks<ending_client>(of, g, of.home());
+            },
+            this};
+  }
+  void end_session() {
+    for (std::size_t t = 0; t < tasks(); ++t)
+      send_to_task(t, process_of(t), header_of(frame_kind::end_session, session_, 0), {}, deadline(1s));
+  }
+
+ private:
+  std::atomic<std::uint64_t> session_{0};
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_session_cancels_its_run_in_all_tasks) {
+  graph g;
+  fifo_queue<std::int64_t> queue(g, 2, {.shared_name = "left", .container = "left"});
+  const auto x = placeholder<std::int64_t>(g);
+  const auto there = "/job:worker/task:1"_device;
+  const auto put = on(g, true, there, [&] { return queue.enqueue(1s, x); });
+  const auto next = on(g, true, there, [&] { return queue.dequeue(g, std::chrono::nanoseconds::max()); });
+  const auto loop = on(g, true, there, [&] {
+    return let(while_loop([](const auto& i) { return i >= 0; }, [](const auto& i) { return i * 1; }, x * 2));
+  });
+  const auto here = "/job:worker/task:0"_device;
+  const auto after_next = on(g, true, here, [&] { return let(next + 1); });
+  const auto after_loop = on(g, true, here, [&] { return let(loop + 1); });
+  cluster_of<tcp> tasks(g, 2);
+  session other(g, {.threads = 1, .target = address_of(tasks, 0)});
+  for (const auto& [what, waits] : {std::pair(next, true), std::pair(after_next, true), std::pair(after_loop, false)}) {
+    ending_client client(address_of(tasks, 0));
+    std::string said;
+    error_code code = error_code::internal;
+    std::thread asks([&, &what = what] {
+      session s(g, {.threads = 1, .target = client.target()});
+      code = code_of([&] { s.eval(what, with(x, std::int64_t{1})); }, &said);
+    });
+    if (waits)
+      await("the dequeue", [&] { return queue.waiting() == 1; });
+    else
+      std::this_thread::sleep_for(500ms);
+    const auto began = std::chrono::steady_clock::now();
+    client.end_session();
+    asks.join();
+    BOOST_TEST((code == error_code::cancelled || code == error_code::aborted), said);
+    BOOST_TEST(seconds_since(began) < 0.5 + slack);
+    BOOST_TEST(queue.waiting() == 0u);
+    other.run(fetch(put), with(x, std::int64_t{5}));
+    BOOST_TEST(other.eval(next) == 5);
+  }
+  reset_containers({"left"});
 }

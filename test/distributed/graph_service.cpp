@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <vector>
+#include <weft/control_flow.hpp>
 #include <weft/distributed.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
 #include <weft/ops/gather.hpp>
@@ -447,4 +448,95 @@ BOOST_AUTO_TEST_CASE(many_sessions_with_placements_of_their_own_take_turns) {
   for (int round = 0; round < 3; ++round)
     for (counting& step : steps) BOOST_REQUIRE_NO_THROW(step());
   for (const auto& each : all) BOOST_TEST(each->get(count) == 3);
+}
+
+// ---- services that end, although their servers live on ----
+
+namespace {
+
+/// Steps in task 1 that wait: in a queue, in a loop, and for a turn.
+struct waiting_steps {
+  graph g;
+  fifo_queue<std::int64_t> queue;
+  node<std::int64_t> x = placeholder<std::int64_t>(g, "x");
+  node<std::int64_t> next, after_next, loop, sum;
+
+  explicit waiting_steps(const std::string& name)
+      : queue(g, 2, {.shared_name = name, .container = "waiting", .device = "/job:worker/task:1"_device}),
+        next(queue.dequeue(g, 10min)),
+        after_next(on(g, true, "/job:worker/task:0"_device, [&] { return let(next + 1); })),
+        loop(on(g, true, "/job:worker/task:1"_device,
+                [&] {
+                  return let(
+                      while_loop([](const auto& i) { return i >= 0; }, [](const auto& i) { return i * 1; }, x * 2));
+                })),
+        sum(on(g, true, "/job:worker/task:1"_device, [&] { return let(x + 1); })) {}
+};
+
+/// How a step failed, and how long that took after the end of the service.
+struct failed_step {
+  error_code code = error_code::internal;
+  std::string said;
+  double after = 0;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_service_that_ends_answers_all_its_requests) {
+  // The session of task 0 asks task 1: before the service of task 1 has been started again, and after.
+  for (const bool is_second_service : {false, true}) {
+    waiting_steps w(is_second_service ? "second" : "first");
+    cluster_of<tcp> tasks(w.g, 3, {}, {.session = {.threads = 1}, .step_timeout = 60s});
+    std::vector<session> sessions;
+    for (const std::size_t from : {0u, 0u, 0u, 2u})
+      sessions.emplace_back(w.g, session_options{.threads = 1, .target = tasks.services[from]->target()});
+    for (session& each : sessions) BOOST_TEST(each.eval(w.sum, with(w.x, std::int64_t{1})) == 2);
+    if (is_second_service) {
+      tasks.services[1].reset();
+      tasks.services[1] = std::make_unique<graph_service<>>(*tasks.servers[1], w.g, tasks.options);
+    }
+    std::chrono::steady_clock::time_point ended{};
+    failed_step how[4];
+    std::vector<std::thread> threads;
+    const auto start = [&](std::size_t k, const node<std::int64_t>& what) {
+      threads.emplace_back([&, k] {
+        how[k].code = code_of([&] { sessions[k].eval(what, with(w.x, std::int64_t{1})); }, &how[k].said);
+        how[k].after = seconds_since(ended);
+      });
+    };
+    start(0, w.next);
+    await("the dequeue", [&] { return w.queue.waiting() == 1; });
+    start(1, w.after_next);
+    await("the dequeue", [&] { return w.queue.waiting() == 2; });
+    start(2, w.loop);
+    std::this_thread::sleep_for(300ms);
+    start(3, w.sum);  // waits for the turn of the loop
+    std::this_thread::sleep_for(200ms);
+    ended = std::chrono::steady_clock::now();
+    tasks.services[1].reset();
+    for (std::thread& each : threads) each.join();
+    for (const failed_step& each : how) {
+      BOOST_TEST((each.code == error_code::unavailable), each.said);
+      CHECK_SAYS(each.said, "/job:worker/task:1");
+      BOOST_TEST(each.after < 0.5 + slack);
+    }
+    reset_containers({"waiting"});
+  }
+}
+
+// The first request after a restart would be lost on the connection to the service before.
+BOOST_AUTO_TEST_CASE(a_service_that_is_made_again_is_reached_at_once) {
+  graph g;
+  const auto x = placeholder<float>(g);
+  const auto y = on(g, true, "/job:worker/task:1"_device, [&] { return let(x + 1.0f); });
+  cluster_of<tcp> tasks(g, 2);
+  session s(g, {.threads = 1, .target = tasks.services[0]->target()});
+  BOOST_TEST(s.eval(y, with(x, 1.0f)) == 2.0f);
+  tasks.services[1].reset();
+  tasks.services[1] = std::make_unique<graph_service<>>(*tasks.servers[1], g, tasks.options);
+  const auto began = std::chrono::steady_clock::now();
+  std::string problem = problem_of([&] { s.eval(y, with(x, 1.0f)); });
+  BOOST_TEST((problem == "nothing" || contains(problem, "/job:worker/task:1")), problem);
+  BOOST_TEST(s.eval(y, with(x, 2.0f)) == 3.0f);
+  BOOST_TEST(seconds_since(began) < 0.9 + slack);
 }

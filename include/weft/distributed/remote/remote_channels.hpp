@@ -182,7 +182,6 @@ class remote_channels {
     stopping_ = true;
     here_.service_bell().notify();
     if (thread_.joinable()) detail::join(thread_);
-    clients_.stop();
   }
 
   /// See receiving_loop.
@@ -237,6 +236,7 @@ class remote_channels {
     outgoing& to = *outgoing_[rank];
     const std::lock_guard lock(to.mutex);
     check(here_.members().alive(rank, peer.incarnation));
+    to.drop_ended();
     try {
       if (!to.channel || to.channel->incarnation != peer.incarnation)
         to.channel = here_.open_channel(rank, channel_name, until);
@@ -247,18 +247,51 @@ class remote_channels {
         exchange_loop(here_, here_.waiting()).run("send", until, one);
       } catch (const error& problem) {
         if (problem.code() != error_code::unavailable) throw;
+        to.note_end();
         throw here_.diagnose(rank, to.channel->incarnation, "send", problem);
       }
+      to.last_used = detail::now();
     } catch (...) {
       to.channel.reset();  // the frame may be incomplete
       throw;
     }
+  }
+  /// Returns true if frames sent to this process of a task since `began` may be lost: the other end has closed the
+  /// connection, although the process is alive.
+  bool has_lost_sent(const peer_process& peer, deadline::time_point began) const {
+    if (peer.rank >= outgoing_.size()) return false;
+    outgoing& to = *outgoing_[peer.rank];
+    const std::unique_lock lock(to.mutex, std::try_to_lock);
+    if (!lock) return false;  // a thread that sends finds out
+    to.drop_ended();
+    return to.ended == peer.incarnation && to.ended_after >= began;
   }
 
  private:
   struct outgoing {
     detail::task_mutex mutex;
     std::optional<peer_channel> channel;
+    deadline::time_point last_used{};
+    // The last connection that the other task has closed: its process, and when the connection was last used.
+    std::uint64_t ended = 0;
+    deadline::time_point ended_after{};
+
+    /// Drops the connection if the other task, which never sends on it, has closed it.
+    void drop_ended() {
+      if (!channel) return;
+      std::byte none{};
+      const mutable_bytes into(&none, 1);
+      try {
+        if (channel->stream.read_some({&into, 1}) == 0) return;
+      } catch (const error&) {
+      }
+      note_end();
+      channel.reset();
+    }
+    void note_end() {
+      ended = channel->incarnation;
+      ended_after = last_used;
+    }
   };
 
   struct sending {

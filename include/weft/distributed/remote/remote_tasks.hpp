@@ -268,11 +268,15 @@ class remote_tasks : public plan::task_support {
   /// Waits until all tasks that take part have ended the run. `strict`: throws the first error of a task, or
   /// unavailable if a task is gone.
   void await_ends(deadline until, bool strict = true) {
+    std::vector<std::uint32_t> awaited = participants_;
+    const auto check = [&] {
+      if (strict) return check_tasks();
+      std::erase_if(awaited, [&](std::uint32_t t) { return !can_answer(t); });
+    };
+    if (!strict) check();
     std::unique_lock lock(state_.mutex);
     const auto all_ended = [&] {
-      bool all = true;
-      for (const std::uint32_t t : participants_) all = all && (state_.ended[t] || (!strict && !is_there(t)));
-      return all;
+      return std::all_of(awaited.begin(), awaited.end(), [&](std::uint32_t t) { return state_.ended[t]; });
     };
     const auto is_over = [&] { return (strict && state_.cause) || all_ended(); };
     for (;;) {
@@ -291,9 +295,8 @@ class remote_tasks : public plan::task_support {
       lock.lock();
       if (is_over()) continue;
       if (!received) detail::sleep(state_.changed, lock, until.remaining(between_checks));
-      if (!strict) continue;
       lock.unlock();
-      check_tasks();
+      check();
       lock.lock();
     }
   }
@@ -304,8 +307,11 @@ class remote_tasks : public plan::task_support {
   }
 
   bool is_there(std::uint32_t t) const { return service_.is_there(t, processes_[t]); }
+  bool can_answer(std::uint32_t t) const {
+    return is_there(t) && !service_.has_lost_connection(t, processes_[t], began_);
+  }
   void check_tasks() {
-    if (takes_turn_) service_.check_there(0, processes_[0]);
+    if (takes_turn_) check_task(0);
     for (const std::uint32_t t : participants_) check_task(t);
   }
   void check_task(std::uint32_t t) const {

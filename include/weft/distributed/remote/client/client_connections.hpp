@@ -105,6 +105,7 @@ class client_connections {
   }
   /// Does nothing: check_there() detects a connection that has ended.
   void check_connection(std::size_t, std::uint64_t, deadline::time_point) const {}
+  bool has_lost_connection(std::size_t, std::uint64_t, deadline::time_point) const { return false; }
   void send_to_task(std::size_t task, std::uint64_t incarnation, const frame_header& header, const_bytes payload,
                     deadline until) {
     link& to = *links_[task];

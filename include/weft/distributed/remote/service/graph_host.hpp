@@ -61,11 +61,12 @@ class graph_host final : run_scheduler::owner {
     scheduler_.start();
   }
   ~graph_host() {
-    peers_.cancel();
-    runs_.cancel_all(error(error_code::cancelled, "step", "this task is stopping"));
-    scheduler_.stop();
+    peers_.end();
+    runs_.fail_all(service_has_ended());
     peers_.stop();
+    scheduler_.stop();
     scheduler_.join_sessions();  // no thread adds requests any more
+    scheduler_.drop_waiting();
   }
   graph_host(const graph_host&) = delete;
   graph_host& operator=(const graph_host&) = delete;
@@ -89,6 +90,9 @@ class graph_host final : run_scheduler::owner {
   void check_there(std::size_t task, std::uint64_t incarnation) const { peers_.check_there(task, incarnation); }
   void check_connection(std::size_t task, std::uint64_t incarnation, deadline::time_point began) const {
     peers_.check_connection(task, incarnation, began);
+  }
+  bool has_lost_connection(std::size_t task, std::uint64_t incarnation, deadline::time_point began) const {
+    return peers_.has_lost_connection(task, incarnation, began);
   }
   template <typename Done>
   bool receive_until(std::chrono::nanoseconds time, Done done) {
@@ -211,7 +215,7 @@ class graph_host final : run_scheduler::owner {
     admit({from, header, std::move(payload)});
   }
   void end_session(std::uint64_t session) {
-    runs_.end_session(session);
+    runs_.end_session(session, error(error_code::cancelled, "step", "the session has ended"));
     graphs_.end_session(session);
     scheduler_.end_session(session);
   }
@@ -250,8 +254,9 @@ class graph_host final : run_scheduler::owner {
     scheduler_.end_sessions_of(is_gone);
   }
   void drop(const service_request& next, const peer_process& client) override {
-    runs_.end(next.key(), client);
-    replies_.send_end(client, next.header, end_message::of(run_was_cancelled(), true));
+    if (next.message) runs_.end(next.key(), client);
+    const bool ends = peers_.is_ending();
+    replies_.send_end(client, next.header, end_message::of(ends ? service_has_ended() : run_was_cancelled(), !ends));
   }
   /// Reports the end of a cancelled run that never arrived, because the first task ended before it forwarded the run:
   /// the client waits for all tasks.

@@ -89,16 +89,7 @@ class parked_runs {
   /// A run of a client has ended. Values for the run that arrive later are dropped.
   void end(const run_key& key, const peer_process& client) {
     const std::lock_guard lock(mutex_);
-    const auto [place, is_new] = finished_.try_emplace(key.session);
-    finished& last = place->second;
-    if (is_new) {
-      order_.push_back(key.session);
-      if (order_.size() > max_finished) {
-        const std::uint64_t oldest = order_.front();
-        order_.pop_front();
-        if (oldest != key.session) finished_.erase(oldest);
-      }
-    }
+    finished& last = add_finished(key.session);
     last.number = std::max(last.number, key.number);
     last.client = client;
     last.keep = deadline(std::chrono::seconds(60));
@@ -110,10 +101,19 @@ class parked_runs {
       each = ends ? drop(each) : std::next(each);
     }
   }
-  /// A session has ended and starts no more runs.
-  void end_session(std::uint64_t session) {
+  /// A session has ended. Cancels its runs, and drops messages for them that arrive later.
+  void end_session(std::uint64_t session, const error& why) {
     const std::lock_guard lock(mutex_);
-    finished_.erase(session);
+    bool is_known = false;
+    for (auto each = runs_.lower_bound({session, INT64_MIN}); each != runs_.end() && each->first.session == session;) {
+      is_known = true;
+      each->second.box->cancel(why);
+      each = each->second.is_asked_for ? std::next(each) : drop(each);
+    }
+    if (!is_known && finished_.count(session) == 0) return;
+    finished& last = add_finished(session);
+    last.number = every_run;
+    last.keep = deadline(std::chrono::seconds(60));
   }
 
   /// Drops what remains of processes that have ended, and runs whose requests are overdue.
@@ -123,9 +123,9 @@ class parked_runs {
     drop_all_orphans(is_gone);
   }
 
-  void cancel_all(const error& why) {
+  void fail_all(const error& why) {
     const std::lock_guard lock(mutex_);
-    for (auto& each : runs_) each.second.box->cancel(why);
+    for (auto& each : runs_) each.second.box->fail(why);
   }
   /// Cancels the runs of a client, including runs for which only values have arrived.
   void cancel_of(const peer_process& client, const error& why) {
@@ -144,7 +144,8 @@ class parked_runs {
     bool is_asked_for = false;
     deadline keep{std::chrono::seconds(60)};
   };
-  struct finished {  // the last run of a session
+  static constexpr std::int64_t every_run = INT64_MAX;
+  struct finished {  // the last run of a session, or every_run of a session that has ended
     std::int64_t number = INT64_MIN;
     peer_process client;
     deadline keep{std::chrono::seconds(60)};
@@ -159,7 +160,20 @@ class parked_runs {
       each = !one.is_asked_for && (one.keep.expired() || is_gone(one.from)) ? drop(each) : std::next(each);
     }
     for (auto each = finished_.begin(); each != finished_.end();)
-      each = each->second.keep.expired() && is_gone(each->second.client) ? finished_.erase(each) : std::next(each);
+      each = each->second.keep.expired() && (each->second.number == every_run || is_gone(each->second.client))
+                 ? finished_.erase(each)
+                 : std::next(each);
+  }
+  finished& add_finished(std::uint64_t session) {
+    const auto [place, is_new] = finished_.try_emplace(session);
+    if (!is_new) return place->second;
+    order_.push_back(session);
+    if (order_.size() > max_finished) {
+      const std::uint64_t oldest = order_.front();
+      order_.pop_front();
+      if (oldest != session) finished_.erase(oldest);
+    }
+    return place->second;
   }
   bool has_finished(const run_key& key) const {
     const auto last = finished_.find(key.session);

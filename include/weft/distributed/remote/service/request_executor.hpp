@@ -98,7 +98,8 @@ class request_executor {
       box->check();
       how.fetched = compute(next, box, state);
     } catch (const error& e) {
-      how = end_message::of(e, !box || box->was_cancelled());
+      const bool follows = !box || box->was_cancelled();
+      how = peers_.is_ending() && !follows ? end_message::of(service_has_ended(), false) : end_message::of(e, follows);
     } catch (const std::bad_alloc&) {
       how = end_message::of(no_memory(), false);
     } catch (const std::exception& e) {

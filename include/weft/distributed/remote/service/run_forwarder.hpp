@@ -30,7 +30,7 @@ class run_forwarder {
   /// run yet, and `may_wait` is false.
   bool forward(service_request& next, bool may_wait) {
     if (!next.message) {  // a reply
-      peers_.send(next.from, next.header, next.payload, time_to_send);
+      peers_.send(next.from, next.header, next.payload, peers_.time_to_answer());
       return true;
     }
     if (!may_wait && !next.meets.expired() && must_wait(next)) return false;

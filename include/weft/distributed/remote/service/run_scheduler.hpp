@@ -47,7 +47,7 @@ class run_scheduler {
     virtual void execute(service_request&, std::unique_ptr<session_state>* state) = 0;
     /// Serves frame_kind::cancel_step, which takes no turn.
     virtual void end_cancelled(const service_request&) = 0;
-    /// A client's session has ended before this run began.
+    /// The client's session, or the scheduler, has ended before this request was served.
     virtual void drop(const service_request&, const peer_process& client) = 0;
     /// Receives in this thread until must_serve() returns true, at most for `time`. Returns false if another thread
     /// receives.
@@ -109,6 +109,11 @@ class run_scheduler {
     for (auto& [session, each] : sessions) detail::join(each->thread);
     for (auto& each : ended) detail::join(each->thread);
   }
+  /// Answers the requests that still wait after all threads have ended.
+  void drop_waiting() {
+    drop_waiting(in_turn_);
+    drop_waiting(forwarded_);
+  }
 
   // ---- requests ----
 
@@ -144,8 +149,11 @@ class run_scheduler {
     std::erase_if(forwarded_.waiting,
                   [&](const service_request& each) { return each.message && each.client() == client; });
   }
+  /// Drops the runs of a session that have not been forwarded yet, and ends its queue.
   void end_session(std::uint64_t session) {
     const std::lock_guard lock(mutex_);
+    std::erase_if(forwarded_.waiting,
+                  [&](const service_request& each) { return each.message && each.header.tag == session; });
     if (const auto found = sessions_.find(session); found != sessions_.end()) end(found);
   }
   template <typename Gone>
@@ -268,11 +276,26 @@ class run_scheduler {
     detail::sleep(own.changed, lock, std::chrono::milliseconds(100));
   }
 
+  void drop_waiting(request_queue& of) {
+    std::deque<service_request> left;
+    {
+      const std::lock_guard lock(mutex_);
+      left.swap(of.waiting);
+    }
+    for (service_request& each : left) try {
+        if (&of == &forwarded_ && !each.message)
+          owner_.forward(each);  // a reply
+        else if (each.header.kind != frame_kind::cancel_step)
+          owner_.drop(each, each.client());
+      } catch (const std::exception&) {  // the client is gone
+      }
+  }
+
   // ---- sessions; the mutex is locked ----
 
   request_queue& queue_of(const service_request& first) {
     const std::uint64_t session = first.header.tag;
-    if (stopping_) throw run_was_cancelled();
+    if (stopping_) throw service_has_ended();
     if (const auto found = sessions_.find(session); found != sessions_.end()) return *found->second;
     const peer_process client = first.client();
     const auto count =

@@ -31,10 +31,16 @@ class service_peers {
                 remote_channels::handler handle, remote_channels::loser lose)
       : here_(here), channels_(here, max_value_bytes, std::move(open), std::move(handle), std::move(lose)) {}
 
-  /// Makes check_there() throw cancelled.
-  void cancel() { stopping_ = true; }
+  /// Makes check_there() throw cancelled. Answers can still be sent for a moment.
+  void end() {
+    farewell_ = deadline(std::chrono::seconds(1));
+    stopping_ = true;
+  }
+  /// Receives nothing from now on.
   void stop() { channels_.stop(); }
-  bool is_cancelled() const { return stopping_; }
+  bool is_ending() const { return stopping_ || here_.stopping(); }
+  /// The time within which an answer must be sent.
+  deadline time_to_answer() const { return stopping_ ? farewell_ : deadline(std::chrono::seconds(10)); }
 
   remote_channels& channels() { return channels_; }
   std::size_t size() const { return here_.members().size(); }  // number of tasks
@@ -98,14 +104,25 @@ class service_peers {
     const std::lock_guard lock(mutex_);
     std::erase_if(losses_, [&](const auto& each) { return is_gone(each.first); });
   }
-  /// Throws unavailable if the connection from a task that is alive has ended since a run began, or shortly before.
-  void check_connection(std::size_t task, std::uint64_t incarnation, deadline::time_point began) const {
+  /// Returns true if the connection from a task that is alive has ended since a run began, or shortly before.
+  bool has_lost_values(std::size_t task, std::uint64_t incarnation, deadline::time_point began) const {
     constexpr std::chrono::seconds to_notice{1};  // to detect a lost task, or by which a request overtakes values
     const std::lock_guard lock(mutex_);
     const auto loss = losses_.find({task, incarnation});
-    if (loss == losses_.end() || loss->second + to_notice < began || detail::now() < loss->second + to_notice) return;
-    throw error(error_code::unavailable, "receive",
-                {"the connection from ", name_of(task), " ended, so values of this step may be lost"});
+    return loss != losses_.end() && loss->second + to_notice >= began && detail::now() >= loss->second + to_notice;
+  }
+  /// Returns true if a connection with a task that is alive has ended, so that a run that began then may wait in vain.
+  bool has_lost_connection(std::size_t task, std::uint64_t incarnation, deadline::time_point began) const {
+    return has_lost_values(task, incarnation, began) || channels_.has_lost_sent({task, incarnation}, began);
+  }
+  /// Throws unavailable if has_lost_connection().
+  void check_connection(std::size_t task, std::uint64_t incarnation, deadline::time_point began) const {
+    if (has_lost_values(task, incarnation, began))
+      throw error(error_code::unavailable, "receive",
+                  {"the connection from ", name_of(task), " ended, so values of this step may be lost"});
+    if (channels_.has_lost_sent({task, incarnation}, began))
+      throw here_.diagnose(task, incarnation, "step",
+                           error(error_code::unavailable, "step", "the connection is closed"));
   }
 
   // ---- frames ----
@@ -123,11 +140,12 @@ class service_peers {
   static constexpr std::size_t max_losses = 1024;
 
   void check_not_stopped() const {
-    if (stopping_ || here_.stopping()) throw error(error_code::cancelled, "step", "this server was stopped");
+    if (is_ending()) throw error(error_code::cancelled, "step", "this server was stopped");
   }
 
   task_server& here_;
   std::atomic<bool> stopping_{false};
+  deadline farewell_{std::chrono::seconds(0)};  // set before stopping_
   mutable std::mutex mutex_;
   std::map<peer_process, deadline::time_point> losses_;  // the last loss of each process
   remote_channels channels_;

@@ -24,10 +24,10 @@ class service_replies {
 
   /// Sends the end of a run or of another request.
   void send_end(const peer_process& to, const frame_header& asked, const end_message& how) {
-    peers_.send(to, end_header(asked), how.bytes(), answer_time);
+    peers_.send(to, end_header(asked), how.bytes(), peers_.time_to_answer());
   }
   void send_value(const peer_process& to, const frame_header& asked, const_bytes value) {
-    peers_.send(to, value_header(asked), value, answer_time);
+    peers_.send(to, value_header(asked), value, peers_.time_to_answer());
   }
   /// Like send_end(), but does not wait for the other process, which may have ended. For the thread that receives.
   void post_end(const peer_process& to, const frame_header& asked, const end_message& how) {
@@ -38,8 +38,6 @@ class service_replies {
   }
 
  private:
-  static constexpr std::chrono::seconds answer_time{10};
-
   frame_header value_header(const frame_header& asked) const {
     frame_header header;
     header.kind = frame_kind::transfer;
@@ -58,7 +56,7 @@ class service_replies {
   /// The thread that forwards sends replies to other tasks, because a send may have to open a connection.
   void post(const peer_process& to, const frame_header& header, std::vector<std::byte> payload) try {
     if (to.rank == peers_.size()) return peers_.channels().post_to_client(to.incarnation, header, std::move(payload));
-    if (to.rank == peers_.self()) return peers_.send(to, header, payload, answer_time);
+    if (to.rank == peers_.self()) return peers_.send(to, header, payload, peers_.time_to_answer());
     // The limits of the receiver's own requests do not apply: the reply may be that a request exceeds them.
     scheduler_.forward({to, header, std::move(payload)});
   } catch (const error&) {  // the receiver is gone or does not read; the requester may be another process

@@ -38,6 +38,10 @@ struct service_request {
   }
 };
 
+/// The error of requests that a service does not serve any more. The requester adds the name of the task.
+inline error service_has_ended() {
+  return error(error_code::unavailable, "step", "this task's graph_service has ended");
+}
 inline error run_was_cancelled() { return error(error_code::aborted, "step", "the run was cancelled"); }
 
 }  // namespace weft::detail

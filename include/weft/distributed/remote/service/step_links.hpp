@@ -88,7 +88,7 @@ class step_links final : public task_links {
       explicit run_watch(step_links& l) : links(l) { watch_of_thread = this; }
       ~run_watch() { watch_of_thread = nullptr; }
       bool is_over() override {
-        return links.peers_.is_cancelled() || links.run_.until.expired() || links.run_.box->failure().has_value() ||
+        return links.peers_.is_ending() || links.run_.until.expired() || links.run_.box->failure().has_value() ||
                links.peers_.is_gone(links.run_.client);
       }
       step_links& links;
