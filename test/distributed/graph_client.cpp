@@ -804,3 +804,93 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_session_cancels_its_run_in_all_tasks) {
   }
   reset_containers({"left"});
 }
+
+namespace {
+
+/// Two steps on task 1, of which one waits in a queue.
+struct paused_steps {
+  graph g;
+  fifo_queue<std::int64_t> queue;
+  node<std::int64_t> x = placeholder<std::int64_t>(g, "x");
+  node<std::int64_t> sum, next;
+
+  paused_steps()
+      : queue(g, 2, {.shared_name = "paused", .container = "paused", .device = "/job:worker/task:1"_device}),
+        sum(on(g, true, "/job:worker/task:1"_device, [&] { return let(x + 1); })),
+        next(queue.dequeue(g, 10min)) {}
+};
+
+struct task_state_now {
+  std::atomic<int> waiting{0}, threads{0};
+};
+
+int count_threads() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word && word != "Threads:") {
+  }
+  int count = 0;
+  status >> count;
+  return count;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(sessions_end_while_a_task_is_paused_and_leave_nothing_there) {
+  const cluster_spec cluster = local_cluster(0, 2);
+  const server_options patient{.heartbeat_timeout = 60s};  // the tasks do not declare each other lost
+  const shared<task_state_now> now;
+  process task([&] {
+    paused_steps own;
+    server here(cluster, "worker", 1, patient);
+    graph_service service(here, own.g, {.session = {.threads = 1}});
+    int signal = 0;
+    for (const deadline until(2min); signal == 0 && !until.expired(); signal = service.serve(deadline(5ms))) {
+      now->waiting = static_cast<int>(own.queue.waiting());
+      now->threads = count_threads();
+    }
+    return "signal " + std::to_string(signal);
+  });
+  paused_steps p;
+  server here(cluster, "worker", 0, patient);
+  graph_service service(here, p.g, {.session = {.threads = 1}});
+  graph_client client("weft://" + to_string(here.address()), {.answer_timeout = 20s});
+  const auto begin_session = [&] {
+    auto made = std::make_unique<session>(p.g, session_options{.threads = 1, .target = client.target()});
+    BOOST_TEST(made->eval(p.sum, with(p.x, std::int64_t{1})) == 2);
+    return made;
+  };
+  const auto end_session = [&](std::unique_ptr<session>& which) {
+    const auto began = std::chrono::steady_clock::now();
+    which.reset();
+    BOOST_TEST(seconds_since(began) < 1 + slack);
+  };
+  auto first = begin_session();
+  std::this_thread::sleep_for(500ms);  // until the task has counted its threads with those for its first client
+  const int threads = now->threads;
+  // A session without runs.
+  task.signal(SIGSTOP);
+  end_session(first);
+  task.signal(SIGCONT);
+  // One whose run waits in the task. The client lives on.
+  auto second = begin_session();
+  std::string problem;
+  std::thread asks([&] { problem = problem_of([&] { second->eval(p.next); }); });
+  await("the dequeue", [&] { return now->waiting == 1; });
+  task.signal(SIGSTOP);
+  const auto paused = std::chrono::steady_clock::now();
+  asks.join();
+  BOOST_TEST(contains(problem, "/job:worker/task:1"), problem);
+  BOOST_TEST(seconds_since(paused) < 3 + slack);
+  end_session(second);
+  std::this_thread::sleep_for(1s);
+  task.signal(SIGCONT);
+  const auto continued = std::chrono::steady_clock::now();
+  await("the end of the dequeue", [&] { return now->waiting == 0; });
+  BOOST_TEST(seconds_since(continued) < 1 + slack);
+  await("the end of its thread", [&] { return now->threads <= threads; });
+  auto third = begin_session();
+  end_session(third);
+  task.signal(SIGTERM);
+  BOOST_TEST(task.text() == "signal 15");
+}

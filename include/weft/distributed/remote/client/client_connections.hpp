@@ -289,7 +289,11 @@ class client_connections {
   void send_heartbeats() {
     for (const auto& each : links_) {
       const std::unique_lock lock(each->mutex, std::try_to_lock);
-      if (!lock || each->open == 0) continue;  // another thread is sending, or the connection is lost
+      if (!lock) continue;  // another thread is sending
+      if (each->open == 0) {
+        each->asks.reset();  // a task that was paused and continues then cancels its runs for this client
+        continue;
+      }
       frame_header header;
       header.kind = frame_kind::heartbeat;
       try {

@@ -319,7 +319,7 @@ WEFT_DISTRIBUTED_DECL int task_service::serve(deadline until) {
     }
     detail::sleep(std::chrono::milliseconds(20));
   }
-  return 0;
+  return caught ? caught->received() : 0;
 }
 
 }  // namespace weft
