@@ -86,7 +86,7 @@ def tf_config(*jobs, task=("worker", 0)):
 rank = {"RANK": "0", "WORLD_SIZE": "2"}
 for variables, strategy, words in (
         ({}, "sync", ["needs --hosts", "neither TF_CONFIG nor ranks", "weft_launch"]),
-        ({"TF_CONFIG": "{}"}, "sync", ["needs --hosts", "TF_CONFIG='{}' names none"]),
+        ({"TF_CONFIG": "{}"}, "sync", ["needs --hosts", "TF_CONFIG='{}' has none"]),
         ({"SLURM_JOB_ID": "1", "SLURM_NTASKS": "3"}, "sync", ["needs --hosts", "in a Slurm job", "write srun"]),
         ({"PBS_NODEFILE": "/dev/null"}, "sync", ["needs --hosts", "in a PBS job", "pbsdsh"]),
         (tf_config(workers), "sync", ["needs parameter servers", "TF_CONFIG names none", "weft_launch with --ps 1"]),
@@ -458,7 +458,7 @@ if os.path.isdir(data):
                 faults.append(f"{strategy}: {whole}, and after two restarts {again}; the weights are others")
             # Another's checkpoint: the chief says so, and what the others were waiting for.
             ended = end_of(cluster_tasks(strategy, *flags, *kept, "--resume", "--seed", "5"))
-            if "is of a run with --seed 1, and this one has 5" not in ended["worker0"][1] or not all(
+            if "was saved with --seed 1, but this run has 5" not in ended["worker0"][1] or not all(
                     code for code, _ in ended.values()):
                 faults.append(f"{strategy}, --seed 5: {ended}")
 
