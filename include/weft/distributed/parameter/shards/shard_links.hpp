@@ -235,7 +235,7 @@ class shard_links {
   template <typename Items>
   void add_to(Items& items) const {
     for (const peer& each : peers_)
-      if (each.link.is_open()) items.push_back({&each.link.stream(), true, each.link.is_sending()});
+      if (each.link.is_open()) items.push_back({&each.link.stream(), true, !each.link.has_said_all()});
   }
 
  private:
