@@ -5,7 +5,7 @@
 # Unoptimised, that half plans and computes some 80 times slower. So it is optimised in builds without optimisation too, and
 # weft::weft links it there: a developer debugs the program, not Weft. These builds are Debug and, unless CMAKE_CXX_FLAGS sets
 # a level, those without a build type.
-option(WEFT_OPTIMIZED_IN_DEBUG "Link unoptimised programs with an optimised core of Weft" ON)
+option(WEFT_OPTIMIZED_IN_DEBUG "Link unoptimized programs with an optimized core of Weft" ON)
 
 set(weft_is_unoptimised "$<CONFIG:Debug>")
 if(NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O" AND NOT CMAKE_CXX_FLAGS_NONE MATCHES "(^| )-O")
@@ -14,7 +14,7 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O" AND NOT CMAKE_CXX_FLAGS_NONE MATCHES "(
   get_property(weft_has_warned GLOBAL PROPERTY WEFT_HAS_WARNED_OF_BUILD_TYPE)
   if(NOT weft_has_configurations AND NOT weft_has_warned AND NOT weft_FIND_QUIETLY AND CMAKE_BUILD_TYPE MATCHES "^(None)?$")
     set_property(GLOBAL PROPERTY WEFT_HAS_WARNED_OF_BUILD_TYPE TRUE)
-    message(STATUS "Weft: CMAKE_BUILD_TYPE is not set, so this project is compiled without optimisation and runs about "
+    message(STATUS "Weft: CMAKE_BUILD_TYPE is not set, so this project is compiled without optimization and runs about "
                    "ten times slower; configure it with -DCMAKE_BUILD_TYPE=Release")
   endif()
   unset(weft_has_configurations)

@@ -50,7 +50,7 @@ Exit status: 0 on success; 1 if files differ or records are damaged; 2 after an 
 
 /// Throws for what the user has to write otherwise.
 [[noreturn]] void misuse(const std::string& why) {
-  throw error(error_code::invalid_argument, "weft", why + "; see weft --help");
+  throw error(error_code::invalid_argument, "command line", why + "; see weft --help");
 }
 
 struct arguments {
@@ -341,7 +341,7 @@ std::string line_of(const event_line& e) {
     return is_long ? text_of(std::strtod(f.value.c_str(), nullptr)) : printable(f.value);
   };
   for (const event_field& f : e.fields)
-    line += e.kind == std::string_view(f.name) ? " " + shown(f) : str_cat({" ", f.name, " ", shown(f)});
+    line += e.kind == std::string_view(f.name) ? str_cat({" ", shown(f)}) : str_cat({" ", f.name, " ", shown(f)});
   return line;
 }
 

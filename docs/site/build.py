@@ -160,7 +160,8 @@ class Site:
         self.write(to, title, body)
         parts = re.split(r'<h\d id="([^"]*)">(.*?)</h\d>', page.html)
         for anchor, heading, text in zip(parts[1::3], parts[2::3], parts[3::3]):
-            plain = " ".join(html.unescape(re.sub(r"<[^>]*>", "", text)).split())
+            apart = re.sub(r"</(td|th|li|p|pre)>", " ", text)
+            plain = " ".join(html.unescape(re.sub(r"<[^>]*>", "", apart)).split())
             self.index.append([html.unescape(re.sub(r"<[^>]*>", "", heading)), title, f"{to}#{anchor}", plain])
 
     def list_of_operations(self, code):

@@ -26,7 +26,7 @@ auto y = exp(x) * (w + 1);
 
 // case add_list: A C array is added.
 // error: operand_is_not_a_tensor
-// error: operator\+: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients by auto
+// error: operator\+: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients with auto
 tensor<float, dims<4, 3>> t;
 float v[] = {1, 2, 3};                         // wrong
 auto y = t + v;                                // wrong
@@ -34,7 +34,7 @@ auto y = t + tensor<float, dims<3>>{1, 2, 3};  // right
 
 // case add_vector: A std::vector is added.
 // error: operand_is_not_a_tensor
-// error: operator\+: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients by auto
+// error: operator\+: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients with auto
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 std::vector<float> v{1, 2, 3};                 // wrong
@@ -54,14 +54,14 @@ auto y = deep ? let(relu(x)) : let(tanh(x));  // right
 // case chained_comparison: A chained comparison, as in Python.
 // error: operation_undefined_for
 // error: formula::less, bool
-// error: operator<: needs extents that broadcast and numbers of one type:
+// error: operator<: the operands must have extents that broadcast and one element type;
 tensor<float, dims<2, 3>> x;
 auto y = 0 < x < 1;       // wrong
 auto y = 0 < x && x < 1;  // right
 
 // case compare_with_text: A comparison with a string.
 // error: operand_is_not_a_tensor
-// error: operator==: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients by auto
+// error: operator==: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients with auto
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = x == "1";  // wrong
@@ -112,7 +112,7 @@ auto c = a * 5;    // right
 // case half_sum: Arithmetic of a storage type, with two operators.
 // error: operation_undefined_for
 // error: half
-// error: operator\*: needs extents that broadcast and numbers of one type:
+// error: operator\*: the operands must have extents that broadcast and one element type;
 tensor<half, dims<3>> x;
 auto y = x * 2 + 1;                           // wrong
 auto y = cast<half>(cast<float>(x) * 2 + 1);  // right
@@ -128,7 +128,7 @@ auto y = (x > 0) && (x < 1);  // right
 // case mask_times: A condition is a factor.
 // error: element_types_differ
 // error: <bool, float>
-// error: operator\*: needs extents that broadcast and numbers of one type:
+// error: operator\*: the operands must have extents that broadcast and one element type;
 tensor<float, dims<2, 3>> x;
 auto y = (x > 0) * x;          // wrong
 auto y = select(x > 0, x, 0);  // right

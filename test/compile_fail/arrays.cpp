@@ -122,6 +122,6 @@ auto y = stack<0>(x, x + b);  // right
 
 // case zeros_extents: Zeros of extents that are known at run time.
 // error: extents_are_not_given
-// error: zeros: pass the extents known at run time: \(shape\(7, 3\)\)
+// error: zeros: pass the run-time extents, as in \(shape\(7, 3\)\)
 auto x = zeros<float, dims<dyn<"n">, 3>>();             // wrong
 auto x = zeros<float, dims<dyn<"n">, 3>>(shape(7, 3));  // right

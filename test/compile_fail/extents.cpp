@@ -35,7 +35,7 @@ auto x = placeholder<float, dims<dyn<"n">, 3>>(g, "x");  // right
 
 // case names_differ: Two different names of extents meet.
 // error: elementwise_shapes_differ
-// error: operator\+: needs extents that broadcast and numbers of one type: cast<T>\(x\)
+// error: operator\+: the operands must have extents that broadcast and one element type; convert with cast<T>\(x\)
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 4>>(g, "x");
 auto z = placeholder<float, dims<dyn<"rows">, 4>>(g, "z");

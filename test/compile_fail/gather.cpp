@@ -98,7 +98,7 @@ auto y = one_hot<10>(labels);  // right
 
 // case one_hot_axis: The axis is a template argument.
 // error: arguments_are_not_taken
-// error: one_hot: takes the depth, and adds the last axis: one_hot<10>\(labels\)
+// error: one_hot: pass only the depth; one_hot adds the last axis: one_hot<10>\(labels\)
 graph g;
 auto i = placeholder<std::int32_t, dims<5>>(g, "i");
 auto y = one_hot<10, 1>(i);  // wrong

@@ -111,7 +111,7 @@ auto slopes = gradients(w * b, w, b);    // right
 
 // case gradients_not_bound: The tuple of gradients is used as a node.
 // error: operand_is_not_a_tensor
-// error: operator\*: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients by auto
+// error: operator\*: takes tensors, nodes and numbers: tensor<T, dims<\.\.\.>>\{\.\.\.\}; unpack gradients with auto
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -165,7 +165,7 @@ auto [dx] = gradients(loss, x);  // right
 
 // case stop_gradient_two: Two operands.
 // error: arguments_are_not_taken
-// error: stop_gradient: takes one value
+// error: stop_gradient: takes one argument
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = stop_gradient(x, x);  // wrong

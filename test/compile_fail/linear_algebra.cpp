@@ -140,7 +140,7 @@ auto y = matmul<transpose_of::b>(a, b);  // right
 // case matmul_vector: One operand is a vector.
 // error: factor_is_not_a_matrix
 // error: dims<4>
-// error: matmul: needs matrices \[m, k\] and \[k, n\] of one floating-point type:
+// error: matmul: the operands must be matrices \[m, k\] and \[k, n\] of one floating-point type;
 tensor<float, dims<3, 4>> a;
 tensor<float, dims<4>> b;
 auto y = matmul(a, b);                       // wrong
@@ -173,7 +173,7 @@ auto y = solve(tensor<float, dims<3, 3>>(), tensor<float, dims<3, 1>>());  // ri
 // error: elementwise_shapes_differ
 // error: dims<3, 4>
 // error: dims<4, 5>
-// error: operator\*: needs extents that broadcast and numbers of one type:
+// error: operator\*: the operands must have extents that broadcast and one element type;
 tensor<float, dims<3, 4>> a;
 tensor<float, dims<4, 5>> b;
 auto y = a * b;         // wrong

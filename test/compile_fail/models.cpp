@@ -218,7 +218,7 @@ auto y = nn::sequential(nn::lstm<4>(), states, nn::batch_norm<>())(x, nn::mode::
 
 // case sequential_mode: A batch_norm without a mode.
 // error: mode_is_missing
-// error: sequential: a part needs a mode
+// error: sequential: a part of the block requires a mode
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 4>>(g);
 const nn::sequential net(nn::dense<8>{}, nn::batch_norm<>(), nn::dense<1>());
@@ -227,7 +227,7 @@ auto y = net(x, nn::mode::training);  // right
 
 // case sequential_model_mode: A model that takes a mode is called without one.
 // error: mode_is_missing<.*block
-// error: residual: a part needs a mode
+// error: residual: a part of the block requires a mode
 struct block {
   nn::dense<4> hidden;
   nn::dropout drop;

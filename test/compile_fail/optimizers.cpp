@@ -218,7 +218,7 @@ int main() {
 // case optimizer_number: The formula takes a hyperparameter from a number.
 // error: number_has_no_type
 // error: <float>
-// error: hyperparameters and constants alone needs a type: V\(1\) - beta
+// error: hyperparameters and constants has no element type; write V\(1\) - beta
 // max-lines: 9
 struct damped_descent {
   hyperparameter learning_rate = 0.1, damping = 0.5;

@@ -155,7 +155,7 @@ auto [y, z] = s.run(fetch(a, b));  // right
 
 // case run_dict: A dictionary of feeds.
 // error: arguments_are_not_fetch_and_with
-// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
+// error: run: pass fetch\(\.\.\.\) first, then with\(placeholder, value\) for each feed: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -166,7 +166,7 @@ s.run(fetch(loss), with(x, tensor<float, dims<4, 3>>()));  // right
 
 // case run_list: sess.run([a, b]).
 // error: arguments_are_not_fetch_and_with
-// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
+// error: run: pass fetch\(\.\.\.\) first, then with\(placeholder, value\) for each feed: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -184,7 +184,7 @@ supervised_session run(s, {.is_chief = true});  // right
 
 // case run_nothing: sess.run() of nothing.
 // error: arguments_are_not_fetch_and_with
-// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
+// error: run: pass fetch\(\.\.\.\) first, then with\(placeholder, value\) for each feed: run\(fetch\(loss, train\), with\(images, x\), with\(labels, y\)\)
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -195,7 +195,7 @@ s.run(fetch(loss), with(x, tensor<float, dims<4, 3>>()));  // right
 
 // case run_with_feed: A list of placeholders instead of their values.
 // error: arguments_are_not_fetch_and_with
-// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\)
+// error: run: pass fetch\(\.\.\.\) first, then with\(placeholder, value\) for each feed: run\(fetch\(loss, train\), with\(images, x\)
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -204,7 +204,7 @@ auto y = s.run(fetch(x * 2), with(x, 1.0f));  // right
 
 // case run_with_value: A value without its placeholder.
 // error: arguments_are_not_fetch_and_with
-// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\)
+// error: run: pass fetch\(\.\.\.\) first, then with\(placeholder, value\) for each feed: run\(fetch\(loss, train\), with\(images, x\)
 graph g;
 auto x = placeholder<float>(g, "x");
 session s{g};
@@ -213,7 +213,7 @@ auto y = s.run(fetch(x * 2), with(x, 1.0f));  // right
 
 // case run_without_fetch: A node without fetch().
 // error: arguments_are_not_fetch_and_with
-// error: run: takes a list and pairs: run\(fetch\(loss, train\), with\(images, x\)
+// error: run: pass fetch\(\.\.\.\) first, then with\(placeholder, value\) for each feed: run\(fetch\(loss, train\), with\(images, x\)
 graph g;
 auto x = placeholder<float>(g, "x");
 auto w = variable<float>(g, "w");

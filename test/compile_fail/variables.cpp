@@ -32,7 +32,7 @@ auto copy = assign_all(variables_in(g, "target"), variables_in(g, "online"));  /
 // case assign_number: A number is assigned to a variable.
 // error: assigned_extents_differ
 // error: dims<3>
-// error: assign: a number needs a scalar variable that can hold it
+// error: assign: a number can be added only to a scalar variable whose type can represent it
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 auto a = assign(w, 0.5f);                                      // wrong
@@ -41,7 +41,7 @@ auto a = assign(w, tensor<float, dims<3>>{0.5f, 0.5f, 0.5f});  // right
 // case assign_placeholder: The target is a placeholder.
 // error: assigned_value_is_not_a_variable
 // error: dims<3>
-// error: assign: writes only variables: assign\(w, value\)
+// error: assign: the first argument must be a variable: assign\(w, value\)
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");
 auto w = variable<float, dims<3>>(g, "w");

@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_a_chief_that_has_ended_with_an_error) {
   process first([&] { return end_before_initialising(cluster, 300ms); });
   process second([&] { return train(cluster, 1, consistency::asynchronous, 20); });
   const auto start = steady::now();
-  CHECK_SAYS(second.text(), "the chief, /job:worker/task:0, has left the cluster, before it initialised the variables");
+  CHECK_SAYS(second.text(), "the chief, /job:worker/task:0, has left the cluster, before it initialized the variables");
   BOOST_TEST(test::seconds_since(start) < 5 + test::slack);
 }
 

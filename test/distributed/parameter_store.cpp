@@ -430,9 +430,9 @@ BOOST_AUTO_TEST_CASE(workers_send_no_gradients_of_averages_and_loss_scales) {
     return test::failure(error_code::invalid_argument, [&] { store.apply(all.bytes); });
   };
   CHECK_SAYS(refused(message().floats({1, 1, 1, 1}).count(1).numbers(0).floats({1, 1, 1, 1}).count(0)),
-             "'average' has no gradients");
+             "'average' is updated by the servers and takes no gradients");
   CHECK_SAYS(refused(message().floats({1, 1, 1, 1}).count(0).count(1).numbers(0).floats({1})),
-             "'scale' has no gradients");
+             "'scale' is updated by the servers and takes no gradients");
   BOOST_TEST((floats_of(store) == before));
 
   detail::enroll_message said{consistency::synchronous, 7, variables};

@@ -189,5 +189,5 @@ BOOST_AUTO_TEST_CASE(metrics_are_kept_by_a_saver) {
   metrics::auc fewer(metrics::curve::roc, 20);
   BOOST_CHECK_EXCEPTION(
       detail::from_archive(detail::to_archive(metrics::auc()), fewer, "auc"), error,
-      test::says(error_code::failed_precondition, "another number of thresholds, 200 in place of 20"));
+      test::says(error_code::failed_precondition, "number of thresholds is 200, but this one's is 20"));
 }

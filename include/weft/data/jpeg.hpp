@@ -190,7 +190,7 @@ class jpeg_decoder {
         break;
       default:
         throw error(error_code::unimplemented, "decode_jpeg",
-                    {how_.name, " has ", state_.num_components, " components in an unknown colour space"});
+                    {how_.name, " has ", state_.num_components, " components in an unknown color space"});
     }
     if (how_.min_height > 0 || how_.min_width > 0)
       for (const unsigned part : {8u, 4u, 2u})

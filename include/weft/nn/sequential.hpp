@@ -199,7 +199,7 @@ class sequential {
   auto operator()(const X& x, Mode... how) const {
     using mistaken = mistake_of_parts<X, Mode...>;
     static_assert(correct<detail::mode_mistake<mistaken>>,
-                  "sequential: a part needs a mode: net(x, nn::mode::training or inference)");
+                  "sequential: a part of the block requires a mode: net(x, nn::mode::training or inference)");
     static_assert(correct<detail::fit_mistake<mistaken>>,
                   "sequential: each part must be callable with the result of the part before it");
     if constexpr (correct<mistaken>)
@@ -247,7 +247,7 @@ class residual {
     using branch = detail::chain_type<std::tuple<Parts...>, operand, Mode...>;
     using chain_mistake = typename branch::mistake_type;
     static_assert(correct<detail::mode_mistake<chain_mistake>>,
-                  "residual: a part needs a mode: block(x, nn::mode::training or inference)");
+                  "residual: a part of the block requires a mode: block(x, nn::mode::training or inference)");
     static_assert(correct<detail::fit_mistake<chain_mistake>>,
                   "residual: each part must be callable with the result of the part before it");
     if constexpr (correct<chain_mistake>) {
@@ -292,7 +292,7 @@ class parallel {
     const auto x = let(e);
     using mistaken = mistake_of_parts<std::remove_const_t<decltype(x)>, Mode...>;
     static_assert(correct<detail::mode_mistake<mistaken>>,
-                  "parallel: a part needs a mode: block(x, nn::mode::training or inference)");
+                  "parallel: a part of the block requires a mode: block(x, nn::mode::training or inference)");
     static_assert(correct<detail::fit_mistake<mistaken>>, "parallel: each part must be callable with the operand");
     if constexpr (correct<mistaken>)
       return concat_parts(x, how...);

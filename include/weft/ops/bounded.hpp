@@ -241,28 +241,28 @@ template <auto Count = dyn<"count">, Expression Expr, class Number>
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto sum(const bounded<Values, Dims>& b) {
   static_assert(correct<reduction_mistake<Values, Axes...>>,
-                "sum: needs axes of the rows and numeric elements: cast<float>(x)");
+                "sum: the axes must be axes of a row, and the elements numeric: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::sum, Axes...>(b);
 }
 /// Returns the product of the real rows; see `sum`.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto prod(const bounded<Values, Dims>& b) {
   static_assert(correct<reduction_mistake<Values, Axes...>>,
-                "prod: needs axes of the rows and numeric elements: cast<float>(x)");
+                "prod: the axes must be axes of a row, and the elements numeric: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::product, Axes...>(b);
 }
 /// Returns the largest element of the real rows, or the lowest value of the type if there are none; see `sum`.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto max(const bounded<Values, Dims>& b) {
   static_assert(correct<reduction_mistake<Values, Axes...>>,
-                "max: needs axes of the rows and numeric elements: cast<float>(x)");
+                "max: the axes must be axes of a row, and the elements numeric: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::maximum, Axes...>(b);
 }
 /// Returns the smallest element of the real rows, or the highest value of the type if there are none; see `sum`.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto min(const bounded<Values, Dims>& b) {
   static_assert(correct<reduction_mistake<Values, Axes...>>,
-                "min: needs axes of the rows and numeric elements: cast<float>(x)");
+                "min: the axes must be axes of a row, and the elements numeric: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::minimum, Axes...>(b);
 }
 /// Returns the mean of the real rows over the given axes, or over all axes. The mean of no rows is NaN, as in

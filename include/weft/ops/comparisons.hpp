@@ -73,7 +73,8 @@ template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::less, A, B>>,
-                "operator<: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
+                "operator<: the operands must have extents that broadcast and one element type; convert with "
+                "cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less>(a, b);
 }
 /// Returns `a <= b` for each element, as bool; false if either is NaN. Extents broadcast (tf.less_equal).
@@ -81,7 +82,8 @@ template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::less_equal, A, B>>,
-                "operator<=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
+                "operator<=: the operands must have extents that broadcast and one element type; convert with "
+                "cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less_equal>(a, b);
 }
 /// Returns `a > b` for each element, as bool; false if either is NaN. Extents broadcast (tf.greater).
@@ -89,7 +91,8 @@ template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::greater, A, B>>,
-                "operator>: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
+                "operator>: the operands must have extents that broadcast and one element type; convert with "
+                "cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater>(a, b);
 }
 /// Returns `a >= b` for each element, as bool; false if either is NaN. Extents broadcast (tf.greater_equal).
@@ -97,7 +100,8 @@ template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>=(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::greater_equal, A, B>>,
-                "operator>=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
+                "operator>=: the operands must have extents that broadcast and one element type; convert with "
+                "cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater_equal>(a, b);
 }
 /// Returns `a == b` for each element, as bool; false if either is NaN. Extents broadcast (tf.equal). For tensors,

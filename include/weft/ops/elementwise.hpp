@@ -18,16 +18,18 @@ namespace weft {
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator+(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::add, A, B>>,
-                "operator+: needs extents that broadcast and numbers of one type: cast<T>(x)");
+  static_assert(
+      correct<elementwise_mistake<formula::add, A, B>>,
+      "operator+: the operands must have extents that broadcast and one element type; convert with cast<T>(x)");
   return detail::binary<formula::add>(a, b);
 }
 /// Returns a - b for each element; extents broadcast (tf.subtract). Integers wrap around.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator-(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::subtract, A, B>>,
-                "operator-: needs extents that broadcast and numbers of one type: cast<T>(x)");
+  static_assert(
+      correct<elementwise_mistake<formula::subtract, A, B>>,
+      "operator-: the operands must have extents that broadcast and one element type; convert with cast<T>(x)");
   return detail::binary<formula::subtract>(a, b);
 }
 /// Returns a * b for each element; extents broadcast (tf.multiply). Integers wrap around. For matrix products, see
@@ -36,7 +38,8 @@ template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator*(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::multiply, A, B>>,
-                "operator*: needs extents that broadcast and numbers of one type: cast<T>(x); matmul multiplies "
+                "operator*: the operands must have extents that broadcast and one element type; convert with "
+                "cast<T>(x); matmul multiplies "
                 "matrices");
   return detail::binary<formula::multiply>(a, b);
 }
@@ -45,8 +48,9 @@ template <Operand A, Operand B>
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator/(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::divide, A, B>>,
-                "operator/: needs extents that broadcast and numbers of one type: cast<T>(x)");
+  static_assert(
+      correct<elementwise_mistake<formula::divide, A, B>>,
+      "operator/: the operands must have extents that broadcast and one element type; convert with cast<T>(x)");
   return detail::binary<formula::divide>(a, b);
 }
 /// Returns -x for each element (tf.negative). Integers wrap around.
@@ -152,7 +156,7 @@ auto function(const X& x) {
 template <class Op, Operand A, Operand B>
 auto function(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<Op, A, B>>,
-                "needs extents that broadcast and numbers of one type: cast<T>(x)");
+                "the operands must have extents that broadcast and one element type; convert with cast<T>(x)");
   return binary<Op>(a, b);
 }
 
@@ -191,28 +195,28 @@ concept operands_of_max =
 template <Expression T>
 [[nodiscard]] auto max(const T& a, const T& b) {
   static_assert(correct<elementwise_mistake<formula::maximum, T, T>>,
-                "max: needs extents that broadcast and numbers of one type: cast<T>(x)");
+                "max: the operands must have extents that broadcast and one element type; convert with cast<T>(x)");
   return detail::binary<formula::maximum>(a, b);
 }
 template <Operand A, Operand B>
   requires detail::operands_of_max<A, B>
 [[nodiscard]] auto max(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::maximum, A, B>>,
-                "max: needs extents that broadcast and numbers of one type: cast<T>(x)");
+                "max: the operands must have extents that broadcast and one element type; convert with cast<T>(x)");
   return detail::binary<formula::maximum>(a, b);
 }
 /// minimum(a, b).
 template <Expression T>
 [[nodiscard]] auto min(const T& a, const T& b) {
   static_assert(correct<elementwise_mistake<formula::minimum, T, T>>,
-                "min: needs extents that broadcast and numbers of one type: cast<T>(x)");
+                "min: the operands must have extents that broadcast and one element type; convert with cast<T>(x)");
   return detail::binary<formula::minimum>(a, b);
 }
 template <Operand A, Operand B>
   requires detail::operands_of_max<A, B>
 [[nodiscard]] auto min(const A& a, const B& b) {
   static_assert(correct<elementwise_mistake<formula::minimum, A, B>>,
-                "min: needs extents that broadcast and numbers of one type: cast<T>(x)");
+                "min: the operands must have extents that broadcast and one element type; convert with cast<T>(x)");
   return detail::binary<formula::minimum>(a, b);
 }
 

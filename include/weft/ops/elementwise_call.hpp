@@ -270,8 +270,9 @@ template <class Op, Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto elementwise(const A& a, const B& b) {
   using T = detail::operand_type<A, B>;
-  static_assert(correct<elementwise_mistake<Op, A, B>>,
-                "elementwise: needs extents that broadcast and numbers of one type: cast<T>(x)");
+  static_assert(
+      correct<elementwise_mistake<Op, A, B>>,
+      "elementwise: the operands must have extents that broadcast and one element type; convert with cast<T>(x)");
   static_assert(correct<no_kernel_for_device<Op, detail::operand_device<A, B>>>,
                 "elementwise: the operation has no kernel for this device");
   constexpr bool symbolic = detail::symbolic_operand<A> || detail::symbolic_operand<B>;

@@ -35,8 +35,9 @@ namespace detail {
 struct untyped_number {
   template <class T>
   constexpr operator exact<T>() const {
-    static_assert(correct<number_has_no_type<T>>,
-                  "an expression of hyperparameters and constants alone needs a type: V(1) - beta, V(2) * beta");
+    static_assert(
+        correct<number_has_no_type<T>>,
+        "an expression of only hyperparameters and constants has no element type; write V(1) - beta, V(2) * beta");
     return exact<T>(0);
   }
 };

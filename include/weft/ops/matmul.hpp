@@ -205,7 +205,9 @@ auto matmul(const A& a, const B& b) {
   using mistake =
       first_mistake<factor_is_not_a_matrix<DA>, factor_is_not_a_matrix<DB>, matmul_shapes_differ<DA, DB, Transposed>,
                     element_types_differ<T, value_t<B>>, matmul_undefined_for<T>>;
-  static_assert(correct<mistake>, "matmul: needs matrices [m, k] and [k, n] of one floating-point type: cast<T>(x)");
+  static_assert(
+      correct<mistake>,
+      "matmul: the operands must be matrices [m, k] and [k, n] of one floating-point type; convert with cast<T>(x)");
   constexpr bool ta = detail::takes(Transposed, transpose_of::a), tb = detail::takes(Transposed, transpose_of::b);
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, DA>(a, b);

@@ -229,7 +229,7 @@ auto operator&(const A& a, const B& b) {
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 auto operator|(const A& a, const B& b) {
-  static_assert(correct<operator_not_defined<A, B>>, "operator|: join conditions by ||: x < 0 || x > 1");
+  static_assert(correct<operator_not_defined<A, B>>, "operator|: combine conditions with ||: x < 0 || x > 1");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 
@@ -307,14 +307,15 @@ detail::no_iterator<Expr> end(const Expr& e) {
 template <Expression X, class Expr>
   requires(!detail::is_variable<X>)
 auto assign(const X& target, const Expr&) {
-  static_assert(correct<assigned_value_is_not_a_variable<X>>, "assign: writes only variables: assign(w, value)");
+  static_assert(correct<assigned_value_is_not_a_variable<X>>,
+                "assign: the first argument must be a variable: assign(w, value)");
   return detail::same_after_mistake(target);
 }
 template <Expression X, class Expr>
   requires(!detail::is_variable<X>)
 auto assign_add(const X& target, const Expr&) {
   static_assert(correct<assigned_value_is_not_a_variable<X>>,
-                "assign_add: writes only variables: assign_add(w, value)");
+                "assign_add: the first argument must be a variable: assign_add(w, value)");
   return detail::same_after_mistake(target);
 }
 

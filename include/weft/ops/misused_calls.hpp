@@ -41,7 +41,7 @@ auto argmax(const Expr& e, detail::anything = {}) {
 template <auto Depth, auto Axis, auto... More, Expression Expr>
 auto one_hot(const Expr& e, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Depth, Axis, More...>>,
-                "one_hot: takes the depth, and adds the last axis: one_hot<10>(labels)");
+                "one_hot: pass only the depth; one_hot adds the last axis: one_hot<10>(labels)");
   return detail::after_mistake<float, dims_t<Expr>>(e);
 }
 template <auto...>
@@ -58,7 +58,7 @@ template <auto...>
 auto matmul(...) WEFT_DELETED;  // takes two matrices; either can be transposed: matmul<transpose_of::b>(a, b) + c
 template <auto... Given, Expression Expr>
 auto stop_gradient(const Expr& e, detail::anything, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>, "stop_gradient: takes one value");
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>, "stop_gradient: takes one argument");
   return detail::same_after_mistake(e);
 }
 template <auto... Given, Expression Expr>
@@ -186,57 +186,63 @@ concept OneNoOperand = (Expression<A> && NoOperand<B>) || (NoOperand<A> && Expre
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator+(const A& a, const B&) {
-  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-                "operator+: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
-                "= gradients(loss, w)");
+  static_assert(
+      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+      "operator+: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients with auto [dw] "
+      "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator-(const A& a, const B&) {
-  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-                "operator-: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
-                "= gradients(loss, w)");
+  static_assert(
+      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+      "operator-: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients with auto [dw] "
+      "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator*(const A& a, const B&) {
-  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-                "operator*: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
-                "= gradients(loss, w)");
+  static_assert(
+      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+      "operator*: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients with auto [dw] "
+      "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator/(const A& a, const B&) {
-  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-                "operator/: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
-                "= gradients(loss, w)");
+  static_assert(
+      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+      "operator/: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients with auto [dw] "
+      "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator==(const A& a, const B&) {
   static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-                "operator==: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto "
+                "operator==: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients with auto "
                 "[dw] = gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator<(const A& a, const B&) {
-  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-                "operator<: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
-                "= gradients(loss, w)");
+  static_assert(
+      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+      "operator<: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients with auto [dw] "
+      "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 template <class A, class B>
   requires detail::OneNoOperand<A, B>
 auto operator>(const A& a, const B&) {
-  static_assert(correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
-                "operator>: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients by auto [dw] "
-                "= gradients(loss, w)");
+  static_assert(
+      correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
+      "operator>: takes tensors, nodes and numbers: tensor<T, dims<...>>{...}; unpack gradients with auto [dw] "
+      "= gradients(loss, w)");
   return detail::no_operand(a);
 }
 

@@ -67,7 +67,8 @@ template <class T, class D, class Dev, Number Num>
 auto assign(const variable_node<T, D, Dev>& target, Num value) {
   using mistake = detail::assigned_number_mistake<T, D, Num>;
   static_assert(correct<mistake>,
-                "assign: a number needs a scalar variable that can hold it; assign tensors to other variables");
+                "assign: a number can be added only to a scalar variable whose type can represent it; assign tensors "
+                "to other variables");
   if constexpr (correct<mistake>)
     return assign(target, tensor<T>(detail::as_element<T>(value)));
   else
@@ -88,7 +89,8 @@ template <class T, class D, class Dev, Number Num>
 auto assign_add(const variable_node<T, D, Dev>& target, Num value) {
   using mistake = detail::assigned_number_mistake<T, D, Num>;
   static_assert(correct<mistake>,
-                "assign_add: a number needs a scalar variable that can hold it; add tensors to other variables");
+                "assign_add: a number can be added only to a scalar variable whose type can represent it; add tensors "
+                "to other variables");
   if constexpr (correct<mistake>)
     return assign_add(target, tensor<T>(detail::as_element<T>(value)));
   else

@@ -91,7 +91,8 @@ auto find_unique(const Expr& e) {
 ///     auto vectors = gather(gather(table, ids.values), indices);   // each row of the table is read once
 template <auto Count = dyn<"count">, Expression Expr>
 [[nodiscard]] auto unique(const Expr& e) {
-  static_assert(correct<unique_mistake<Expr>>, "unique: needs numbers of rank 1: cast<std::int32_t>(x), reshape");
+  static_assert(correct<unique_mistake<Expr>>,
+                "unique: x must be numeric and of rank 1; use cast<std::int32_t>(x) or reshape");
   if constexpr (correct<unique_mistake<Expr>>) {
     return detail::find_unique<false, dims<Count>>(e);
   } else {
@@ -104,7 +105,7 @@ template <auto Count = dyn<"count">, Expression Expr>
 template <auto Count = dyn<"count">, Expression Expr>
 [[nodiscard]] auto unique_with_counts(const Expr& e) {
   static_assert(correct<unique_mistake<Expr>>,
-                "unique_with_counts: needs numbers of rank 1: cast<std::int32_t>(x), reshape");
+                "unique_with_counts: x must be numeric and of rank 1; use cast<std::int32_t>(x) or reshape");
   if constexpr (correct<unique_mistake<Expr>>) {
     return detail::find_unique<true, dims<Count>>(e);
   } else {
@@ -124,7 +125,7 @@ auto unique(const Expr& e, detail::anything, detail::anything = {}) {
 template <auto... Given, Expression Expr>
 auto unique_with_counts(const Expr& e, detail::anything, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "unique_with_counts: takes one value of rank 1: unique_with_counts(reshape<dims<12>>(x))");
+                "unique_with_counts: takes one argument of rank 1, as in unique_with_counts(reshape<dims<12>>(x))");
   return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e), detail::same_after_mistake(e)};
 }
 

@@ -232,8 +232,9 @@ class basic_queue {
                   "enqueue_many: pass a deadline, and one batch for each component of the queue");
     if constexpr (sizeof...(X) == sizeof...(Components)) {
       using mistake = first_mistake<detail::batch_mistake<Components, X>...>;
-      static_assert(correct<mistake>,
-                    "enqueue_many: a batch's first axis must be the elements, each with its component's extents");
+      static_assert(
+          correct<mistake>,
+          "enqueue_many: the first axis of a batch counts elements; the other axes must equal the component's extents");
       if constexpr (correct<mistake>) {
         const detail::erased_queue::operand operands[] = {
             {reinterpret_cast<const std::byte*>(batches.data()), batches.extents()}...};

@@ -259,25 +259,29 @@ class session {
     requires(!(detail::is_fetch_list<F> && ... && detail::is_fed_pair<X>))
   auto run(const F& fetched, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<F, X...>>,
-                  "run: takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+                  "run: pass fetch(...) first, then with(placeholder, value) for each feed: run(fetch(loss, train), "
+                  "with(images, x), with(labels, y))");
     return run(detail::meant_fetches(fetched));
   }
   template <class F = fetch_list<>, class... X>
   auto run(detail::braces, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<F>>,
-                  "run: takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+                  "run: pass fetch(...) first, then with(placeholder, value) for each feed: run(fetch(loss, train), "
+                  "with(images, x), with(labels, y))");
     return std::tuple(0.0f, 0.0f);  // usually the intended number of results
   }
   template <class F>
   auto run(const F& fetched, detail::braces) {
     static_assert(correct<arguments_are_not_fetch_and_with<F, detail::braces>>,
-                  "run: takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+                  "run: pass fetch(...) first, then with(placeholder, value) for each feed: run(fetch(loss, train), "
+                  "with(images, x), with(labels, y))");
     return run(detail::meant_fetches(fetched));
   }
   template <class F = fetch_list<>>
   auto run() {
     static_assert(correct<arguments_are_not_fetch_and_with<F>>,
-                  "run: takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
+                  "run: pass fetch(...) first, then with(placeholder, value) for each feed: run(fetch(loss, train), "
+                  "with(images, x), with(labels, y))");
     return run(F());
   }
   template <class X>

@@ -72,7 +72,8 @@ struct extents_are_checked {};
 template <class Dims, class Index>
 std::size_t row_offset(const shape& extents, Index i) {
   if constexpr (Dims::rank > 0) {
-    static_assert(correct<index_out_of_range<Dims, Index>>, "operator[]: an index must be less than its extent");
+    static_assert(correct<index_out_of_range<Dims, Index>>,
+                  "operator[]: each index must be less than the extent of its axis");
 #if WEFT_CHECKED
     const auto index = static_cast<std::int64_t>(i);
     if (index < 0 || index >= extents[0]) check_indices(shape(extents[0]), &index);

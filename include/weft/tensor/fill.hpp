@@ -48,7 +48,7 @@ struct identity_is_not_a_matrix : mistake<Dims::rank != 2> {};
 
 template <Element T, class Dims>
 tensor<T, Dims> zeros() {
-  static_assert(correct<extents_are_not_given<Dims>>, "zeros: pass the extents known at run time: (shape(7, 3))");
+  static_assert(correct<extents_are_not_given<Dims>>, "zeros: pass the run-time extents, as in (shape(7, 3))");
   return tensor<T, Dims>();
 }
 template <Element T, class Dims>
@@ -58,7 +58,7 @@ tensor<T, Dims> zeros(const shape& extents) {
 
 template <Element T, class Dims>
 tensor<T, Dims> ones() {
-  static_assert(correct<extents_are_not_given<Dims>>, "ones: pass the extents known at run time: (shape(7, 3))");
+  static_assert(correct<extents_are_not_given<Dims>>, "ones: pass the run-time extents, as in (shape(7, 3))");
   return weft::fill<T, Dims>(1, Dims::spec);
 }
 template <Element T, class Dims>
@@ -82,7 +82,7 @@ tensor<T, Dims> fill(Num number, const shape& extents) {
 
 template <Element T, class Dims>
 tensor<T, Dims> eye() {
-  static_assert(correct<extents_are_not_given<Dims>>, "eye: pass the extents known at run time: (shape(3, 3))");
+  static_assert(correct<extents_are_not_given<Dims>>, "eye: pass the run-time extents, as in (shape(3, 3))");
   static_assert(correct<identity_is_not_a_matrix<Dims>>, "eye<T, dims<rows, columns>>(): needs two extents");
   if constexpr (correct<identity_is_not_a_matrix<Dims>>)
     return weft::eye<T, Dims>(Dims::spec);

@@ -282,7 +282,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   template <class... Index>
   T operator()(Index... index) const {
     static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor: x(i, j, ...) needs one integer index per axis");
-    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index must be less than its extent");
+    static_assert(correct<index_out_of_range<Dims, Index...>>,
+                  "tensor: each index must be less than the extent of its axis");
     return this->data()[detail::offset(shape_, index...)];
   }
   /// For immediate writing: as with `data()`, a reference that is kept while the tensor is copied or used in an
@@ -290,7 +291,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   template <class... Index>
   T& operator()(Index... index) {
     static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor: x(i, j, ...) needs one integer index per axis");
-    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index must be less than its extent");
+    static_assert(correct<index_out_of_range<Dims, Index...>>,
+                  "tensor: each index must be less than the extent of its axis");
     const std::size_t at = detail::offset(shape_, index...);  // throws before the storage is copied
     return this->data()[at];
   }

@@ -162,7 +162,8 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   T& operator()(Index... index) const {
     static_assert(correct<indices_do_not_fit<Dims, Index...>>,
                   "tensor_view: x(i, j, ...) needs one integer index per axis");
-    static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor_view: an index must be less than its extent");
+    static_assert(correct<index_out_of_range<Dims, Index...>>,
+                  "tensor_view: each index must be less than the extent of its axis");
     return data_[detail::offset(shape_, index...)];
   }
 };

@@ -69,9 +69,9 @@ auto minimize(...) WEFT_DELETED;  // takes an optimizer first: minimize(adam{}, 
 template <class Optimizer, class... Pair>
 [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
 // Error messages of minimize().
-#define WEFT_NEEDS_OF_MINIMIZE                                                                                      \
-  "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
-  "follow it, one by one, or variables_in(graph, \"scope\")"
+#define WEFT_NEEDS_OF_MINIMIZE                                                                               \
+  "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); to train only some " \
+  "variables, pass them after the loss, or pass variables_in(graph, \"scope\")"
 #define WEFT_NEEDS_OF_APPLY                                                                                         \
   "apply_gradients: pass the result of compute_gradients(); each gradient must be an expression of its variable's " \
   "element type and extents"

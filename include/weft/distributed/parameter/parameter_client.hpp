@@ -754,7 +754,8 @@ class parameter_client {
         if (!each->is_complete()) each->close();  // the server answers after the step, which waits for this worker
     } catch (...) {
       if (kind == frame_kind::done) {
-        for (connection* each : to_whom) await_late_answer(operation, *each, until);
+        // Server 0 last: its answer, which counts for all, may arrive while the others are awaited.
+        for (auto each = to_whom.rbegin(); each != to_whom.rend(); ++each) await_late_answer(operation, **each, until);
         note_done();
       }
       for (connection* each : to_whom)

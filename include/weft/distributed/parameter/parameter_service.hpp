@@ -343,7 +343,7 @@ class parameter_service {
     const std::uint32_t where = with.request().flags & in_segment;
     if (!workers_.is_chief(from))
       throw error(error_code::invalid_argument, "initialise",
-                  {workers_.name(from), " is not the chief; only the chief can initialise the variables"});
+                  {workers_.name(from), " is not the chief; only the chief can initialize the variables"});
     if (store_.initialised()) {  // a restarted chief: training continues
       free_payload(with);
       return answers_.acknowledge(from, where | duplicate);

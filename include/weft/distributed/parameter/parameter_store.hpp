@@ -160,8 +160,8 @@ class parameter_store {
     for (std::size_t k = 0; k < order_.size(); ++k)
       if (const parameter_spec& what = variables_[order_[k]]; lists[k].count > 0 && !what.has_gradients())
         throw error(error_code::invalid_argument, "rows",
-                    {"'", what.name, "' has no gradients: parameter servers update it; ", lists[k].count,
-                     " rows of it have arrived"});
+                    {"'", what.name, "' is updated by the servers and takes no gradients, but a worker has sent ",
+                     lists[k].count, " rows"});
   }
 
   /// Finds the gradients of whole variables in a payload. The result has no rows.

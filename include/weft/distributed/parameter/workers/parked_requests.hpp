@@ -92,7 +92,7 @@ class parked_requests {
         quorum_.is_awaited(chief))
       return {};
     return str_cat({"the chief, ", workers_.name(chief), ", ", members_.reason(chief.rank), ", before it ",
-                    restores ? "restored its checkpoint" : "initialised the variables"});
+                    restores ? "restored its checkpoint" : "initialized the variables"});
   }
 
   std::string whom_it_waits_for(const worker& waiting) const {
@@ -109,7 +109,7 @@ class parked_requests {
       return str_cat(
           {"step ", steps_.next_step(), " is not complete; values of step ", with.request().step, " were requested"});
     if (!trains)
-      return str_cat({"the chief, ", workers_.name(workers_.chief()), ", has not initialised the variables in time"});
+      return str_cat({"the chief, ", workers_.name(workers_.chief()), ", has not initialized the variables in time"});
     if (!quorum_.is_synchronous()) return updates_.whom_it_waits_for(waiting);
     return str_cat({"step ", with.request().step, " still waits for ", steps_.whom_it_waits_for()});
   }
