@@ -44,8 +44,8 @@ inline bool shares_norms(std::span<const parameter_spec> variables) {
                      [&](const parameter_spec& v) { return is_global(v) && v.ps_task != first->ps_task; });
 }
 
-/// Returns true if parameter servers exchange squares before each synchronous step.
-inline bool exchange_squares(const enroll_message& said, int servers) {
+/// Returns true if `servers` parameter servers with these terms exchange squares before each synchronous step.
+inline bool exchanges_squares(const enroll_message& said, int servers) {
   return said.terms.is_synchronous() && servers > 1 && (said.terms.skips_nonfinite || shares_norms(said.variables));
 }
 

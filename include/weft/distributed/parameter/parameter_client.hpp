@@ -95,7 +95,7 @@ class parameter_client {
     acknowledged_.assign(servers_.size(), 0);
     const detail::enroll_message enrolls{terms, graph, variables_};
     enroll_message_ = enrolls.bytes();
-    has_separate_means_ = terms.is_synchronous() && tasks > 1 && !detail::exchange_squares(enrolls, tasks);
+    has_separate_means_ = terms.is_synchronous() && tasks > 1 && !detail::exchanges_squares(enrolls, tasks);
     if (terms.is_synchronous() && watch_.keeps_places()) loop_.report_waits(here.options().worker_job, watch_.wait());
     with_reasons([&] { connect_first(until); });
   }

@@ -38,7 +38,7 @@ class norm_exchange {
 
   /// Takes the terms of training from the first worker's message.
   void begin(const enroll_message& said) {
-    are_exchanged_ = exchange_squares(said, static_cast<int>(servers_));
+    are_exchanged_ = exchanges_squares(said, static_cast<int>(servers_));
     are_needed_ = are_exchanged_ || said.terms.skips_nonfinite || store_.clips_by_norm();
     for (std::size_t k = 0; are_exchanged_ && k < servers_; ++k)
       orders_.push_back(wire_order(said.variables, static_cast<int>(k)));
