@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <weft/control_flow.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/weft.hpp>
 
 #include "timing.hpp"

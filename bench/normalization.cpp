@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 #include <vector>
-#include <weft/ops/normalization.hpp>
+#include <weft/ops/reduce/normalization.hpp>
 #include <weft/weft.hpp>
 
 #include "timing.hpp"

@@ -19,7 +19,7 @@
 #include <weft/distributed.hpp>
 #include <weft/distributed/remote/graph_client.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/queue.hpp>
 #include <weft/transport/framing.hpp>
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/ops/linear_algebra.hpp>
+#include <weft/ops/products/linear_algebra.hpp>
 #include <weft/train/schedules.hpp>
 #include <weft/weft.hpp>
 

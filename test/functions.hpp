@@ -4,8 +4,8 @@
 #include <cmath>
 #include <weft/weft.hpp>
 
-/// The reference for each function of one operand in the list of ops/formulas.hpp. A function without a row here does
-/// not compile, in the tests of its values for each instruction set (device/math_test.cpp), of its errors
+/// The reference for each function of one operand in the list of ops/elementwise/formulas.hpp. A function without a row
+/// here does not compile, in the tests of its values for each instruction set (device/math_test.cpp), of its errors
 /// (oracle/accuracy.cpp), of its gradients (ops/elementwise_gradients.cpp) and of its kernels for GPUs
 /// (gpu/maps_test.cpp, gpu/gradients_test.cpp).
 namespace functions {

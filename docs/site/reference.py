@@ -286,8 +286,8 @@ class Reference:
         for name, operands in self.rows:
             formula = self.compounds[f"weft::formula::{name}"]
             if not len(formula.find("briefdescription")):
-                raise Fault(f"ops/formulas.hpp: formula::{name} has no docstring, which is that of the function {name}, too")
-            declaration = Declaration(self, formula, "ops/elementwise.hpp", name)
+                raise Fault(f"ops/elementwise/formulas.hpp: formula::{name} has no docstring, which is that of the function {name}, too")
+            declaration = Declaration(self, formula, "ops/elementwise/functions.hpp", name)
             declaration.kind, declaration.id = "function", None
             declaration.line = declaration.end = 0
             declaration.code = {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <weft/checkpoint/weights.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/weft.hpp>
 #include "data.hpp"
 using namespace weft;

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <vector>
-#include <weft/ops/categorical.hpp>
+#include <weft/ops/random/categorical.hpp>
 #include <weft/weft.hpp>
 #include "data.hpp"
 using namespace weft;

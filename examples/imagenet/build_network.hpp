@@ -10,7 +10,7 @@
 #include <weft/checkpoint/weights.hpp>
 #include <weft/nn.hpp>
 #include <weft/nn/pytorch.hpp>
-#include <weft/ops/losses.hpp>
+#include <weft/ops/losses/losses.hpp>
 #include <weft/weft.hpp>
 
 #include "network.hpp"

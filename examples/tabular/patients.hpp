@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <weft/data/csv.hpp>
-#include <weft/ops/dropout.hpp>
+#include <weft/ops/random/dropout.hpp>
 #include <weft/weft.hpp>
 
 // The table and the network that train on it and that predict from it have in common.

@@ -14,5 +14,5 @@
 #include <weft/data/fashion_mnist.hpp>
 #include <weft/encoding/crc32c.hpp>
 #include <weft/nn.hpp>
-#include <weft/ops/normalization.hpp>
+#include <weft/ops/reduce/normalization.hpp>
 #include <weft/weft.hpp>

@@ -10,7 +10,7 @@
 #include <boost/test/unit_test.hpp>
 #include <weft/checkpoint/saver.hpp>
 #include <weft/checkpoint/weights.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/queue/shared_values.hpp>
 #include <weft/train/moving_average.hpp>
 #include <weft/weft.hpp>

@@ -26,7 +26,7 @@
 #include <weft/checkpoint/archive.hpp>
 #include <weft/checkpoint/saver.hpp>
 #include <weft/data/element.hpp>
-#include <weft/ops/dropout.hpp>
+#include <weft/ops/random/dropout.hpp>
 #include <weft/weft.hpp>
 
 #include "data/files.hpp"

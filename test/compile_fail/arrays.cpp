@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <vector>
 
-#include <weft/ops/arrays.hpp>
-#include <weft/ops/reverse.hpp>
+#include <weft/ops/arrays/reverse.hpp>
+#include <weft/ops/arrays/stack.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

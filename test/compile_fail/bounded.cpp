@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <weft/control_flow.hpp>
-#include <weft/ops/boolean_mask.hpp>
-#include <weft/ops/unique.hpp>
+#include <weft/ops/index/boolean_mask.hpp>
+#include <weft/ops/index/unique.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/conv1d.hpp>
-#include <weft/ops/conv2d_transpose.hpp>
-#include <weft/ops/depthwise_conv2d.hpp>
-#include <weft/ops/grouped_conv2d.hpp>
+#include <weft/ops/images/conv1d.hpp>
+#include <weft/ops/images/conv2d_transpose.hpp>
+#include <weft/ops/images/depthwise_conv2d.hpp>
+#include <weft/ops/images/grouped_conv2d.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <vector>
 
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/arrays.hpp>
-#include <weft/ops/linear_algebra.hpp>
+#include <weft/ops/arrays/diagonal.hpp>
+#include <weft/ops/products/linear_algebra.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/losses.hpp>
+#include <weft/ops/losses/losses.hpp>
 #include <weft/train/decay.hpp>
 #include <weft/weft.hpp>
 using namespace weft;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/local_response_normalization.hpp>
-#include <weft/ops/normalization.hpp>
+#include <weft/ops/images/local_response_normalization.hpp>
+#include <weft/ops/reduce/normalization.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

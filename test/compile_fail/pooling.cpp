@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/resize.hpp>
+#include <weft/ops/images/resize.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <weft/graph/random.hpp>
-#include <weft/ops/categorical.hpp>
-#include <weft/ops/dropout.hpp>
-#include <weft/ops/shuffle.hpp>
+#include <weft/ops/random/categorical.hpp>
+#include <weft/ops/random/dropout.hpp>
+#include <weft/ops/random/shuffle.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 
@@ -74,7 +74,7 @@ auto y = dropout(x, 0.2);  // right
 // error(g++): takes a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\)
 // max-lines: 9
 // alone
-#include <weft/ops/dropout.hpp>
+#include <weft/ops/random/dropout.hpp>
 #include <weft/weft.hpp>
 graph g;
 auto x = placeholder<float, dims<3>>(g, "x");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/boolean_mask.hpp>  // whose overloads clang counts up, too
-#include <weft/ops/reductions.hpp>
-#include <weft/ops/scan.hpp>
+#include <weft/ops/index/boolean_mask.hpp>  // whose overloads clang counts up, too
+#include <weft/ops/reduce/reductions.hpp>
+#include <weft/ops/reduce/scan.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/arrays.hpp>
+#include <weft/ops/arrays/stack.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <vector>
 
-#include <weft/ops/sort.hpp>
-#include <weft/ops/unique.hpp>
+#include <weft/ops/index/sort.hpp>
+#include <weft/ops/index/unique.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -3,8 +3,8 @@
 // has every other operation. This needs no GPU: nothing runs.
 #include <weft/control_flow.hpp>
 #include <weft/cuda.hpp>
-#include <weft/ops/scan.hpp>
-#include <weft/ops/sort.hpp>
+#include <weft/ops/index/sort.hpp>
+#include <weft/ops/reduce/scan.hpp>
 
 #include <cstdio>
 

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 #include <weft/distributed.hpp>
-#include <weft/ops/dropout.hpp>
+#include <weft/ops/random/dropout.hpp>
 
 #include "local_cluster.hpp"
 

@@ -10,7 +10,7 @@
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/distributed/training/exchanges.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/train/accumulation.hpp>
 #include <weft/train/clipping.hpp>
 #include <weft/train/decay.hpp>

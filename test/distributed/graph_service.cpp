@@ -13,7 +13,7 @@
 #include <weft/control_flow.hpp>
 #include <weft/distributed.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/queue.hpp>
 
 #include "errors.hpp"

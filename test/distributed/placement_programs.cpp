@@ -9,7 +9,7 @@
 #include <weft/distributed.hpp>
 #include <weft/distributed/remote/graph_client.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
-#include <weft/ops/concat.hpp>
+#include <weft/ops/arrays/concat.hpp>
 
 #include "errors.hpp"
 #include "local_cluster.hpp"

@@ -14,9 +14,9 @@
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/distributed/training/exchanges.hpp>
-#include <weft/ops/boolean_mask.hpp>
-#include <weft/ops/dropout.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/boolean_mask.hpp>
+#include <weft/ops/index/gather.hpp>
+#include <weft/ops/random/dropout.hpp>
 #include <weft/train/accumulation.hpp>
 #include <weft/train/clipping.hpp>
 #include <weft/train/moving_average.hpp>

@@ -21,8 +21,8 @@
 #include <weft/distributed/remote/graph_client.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
 #include <weft/distributed/training/exchanges.hpp>
-#include <weft/ops/dropout.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
+#include <weft/ops/random/dropout.hpp>
 #include <weft/train/saved_run.hpp>
 
 #include "local_cluster.hpp"

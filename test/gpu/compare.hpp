@@ -17,9 +17,9 @@
 #include <vector>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/leaves.hpp>
-#include <weft/ops/elementwise.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/gpu/all.hpp>
-#include <weft/ops/reduce.hpp>
+#include <weft/ops/reduce/reduce.hpp>
 #include <weft/train/optimizer.hpp>
 #include "emulated.hpp"
 

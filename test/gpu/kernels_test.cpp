@@ -2,8 +2,8 @@
 #include <boost/test/unit_test.hpp>
 #include <gpu/compare.hpp>
 #include <weft/graph/random.hpp>
-#include <weft/ops/dropout.hpp>
-#include <weft/ops/transpose.hpp>
+#include <weft/ops/arrays/transpose.hpp>
+#include <weft/ops/random/dropout.hpp>
 
 using namespace weft;
 using compare::input;

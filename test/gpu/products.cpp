@@ -10,7 +10,7 @@
   #include "emulated.hpp"
 #endif
 #include <weft/graph/leaves.hpp>
-#include <weft/ops/elementwise.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/gpu/convolution.hpp>
 #include <weft/ops/gpu/grouped_convolution.hpp>
 #include <weft/ops/gpu/matmul.hpp>

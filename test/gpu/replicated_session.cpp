@@ -6,9 +6,9 @@
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/distributed/training/exchanges.hpp>
-#include <weft/ops/gather.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/session/gpu_session.hpp>
 #include "emulated.hpp"
 

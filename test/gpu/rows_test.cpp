@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <boost/test/unit_test.hpp>
 #include <gpu/compare.hpp>
-#include <weft/ops/scan.hpp>
-#include <weft/ops/sort.hpp>
+#include <weft/ops/index/sort.hpp>
+#include <weft/ops/reduce/scan.hpp>
 
 using namespace weft;
 using compare::input;

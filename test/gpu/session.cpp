@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 #include <weft/graph/random.hpp>
-#include <weft/ops/dropout.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
+#include <weft/ops/random/dropout.hpp>
 #include <weft/session/gpu_session.hpp>
 #include <weft/session/trace.hpp>
 #include <weft/train/loss_scale.hpp>

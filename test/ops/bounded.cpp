@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 #include <weft/control_flow.hpp>
-#include <weft/ops/unique.hpp>
+#include <weft/ops/index/unique.hpp>
 
 #include "counted_allocations.hpp"
 #include "elements.hpp"

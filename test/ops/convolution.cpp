@@ -3,7 +3,7 @@
 #include <cstring>
 #include <memory>
 
-#include <weft/ops/batch_normalization.hpp>
+#include <weft/ops/reduce/batch_normalization.hpp>
 
 #include "errors.hpp"
 #include "ops/gradient_check.hpp"

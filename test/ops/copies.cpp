@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/concat.hpp>
-#include <weft/ops/reverse.hpp>
-#include <weft/ops/slice.hpp>
-#include <weft/ops/transpose.hpp>
+#include <weft/ops/arrays/concat.hpp>
+#include <weft/ops/arrays/reverse.hpp>
+#include <weft/ops/arrays/slice.hpp>
+#include <weft/ops/arrays/transpose.hpp>
 
 #include "elements.hpp"
 #include "errors.hpp"

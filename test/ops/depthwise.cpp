@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <algorithm>
-#include <weft/ops/depthwise_conv2d.hpp>
+#include <weft/ops/images/depthwise_conv2d.hpp>
 
 #include "errors.hpp"
 #include "gradient_check.hpp"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 #include <weft/graph/random.hpp>
-#include <weft/ops/categorical.hpp>
-#include <weft/ops/dropout.hpp>
+#include <weft/ops/random/categorical.hpp>
+#include <weft/ops/random/dropout.hpp>
 
 #include "errors.hpp"
 #include "list.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <numeric>
 #include <weft/graph/fill.hpp>
-#include <weft/ops/reshape.hpp>
-#include <weft/ops/scan.hpp>
+#include <weft/ops/arrays/reshape.hpp>
+#include <weft/ops/reduce/scan.hpp>
 
 #include "elements.hpp"
 #include "errors.hpp"

@@ -3,9 +3,9 @@
 #include <sstream>
 #include <string>
 #include <vector>
-#include <weft/ops/gather.hpp>
-#include <weft/ops/shuffle.hpp>
-#include <weft/ops/sort.hpp>
+#include <weft/ops/index/gather.hpp>
+#include <weft/ops/index/sort.hpp>
+#include <weft/ops/random/shuffle.hpp>
 
 #include "elements.hpp"
 #include "errors.hpp"

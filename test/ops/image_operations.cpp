@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/conv1d.hpp>
-#include <weft/ops/conv2d_transpose.hpp>
-#include <weft/ops/grouped_conv2d.hpp>
-#include <weft/ops/local_response_normalization.hpp>
-#include <weft/ops/resize.hpp>
+#include <weft/ops/images/conv1d.hpp>
+#include <weft/ops/images/conv2d_transpose.hpp>
+#include <weft/ops/images/grouped_conv2d.hpp>
+#include <weft/ops/images/local_response_normalization.hpp>
+#include <weft/ops/images/resize.hpp>
 
 #include "errors.hpp"
 #include "gradient_check.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/losses.hpp>
+#include <weft/ops/losses/losses.hpp>
 
 #include "errors.hpp"
 #include "gradient_check.hpp"
@@ -7,7 +7,7 @@
 
 using namespace weft;
 
-// The losses of ops/losses.hpp, against TensorFlow (make_losses_values.py).
+// The losses of ops/losses/losses.hpp, against TensorFlow (make_losses_values.py).
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 #include <weft/nn/batch_norm.hpp>
-#include <weft/ops/concat.hpp>
-#include <weft/ops/normalization.hpp>
+#include <weft/ops/arrays/concat.hpp>
+#include <weft/ops/reduce/normalization.hpp>
 #include <weft/train/optimizers.hpp>
 
 #include "errors.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <limits>
 #include <weft/graph/linspace.hpp>
-#include <weft/ops/arrays.hpp>
-#include <weft/ops/reductions.hpp>
+#include <weft/ops/arrays/diagonal.hpp>
+#include <weft/ops/arrays/stack.hpp>
+#include <weft/ops/reduce/reductions.hpp>
 
 #include "errors.hpp"
 #include "gradient_check.hpp"
@@ -10,7 +11,7 @@
 
 using namespace weft;
 
-// The reductions of ops/reductions.hpp and the functions of ops/arrays.hpp, against PyTorch
+// The reductions of ops/reduce/reductions.hpp and the functions of ops/arrays, against PyTorch
 // (make_reductions_values.py).
 
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 #include <vector>
-#include <weft/ops/scan.hpp>
+#include <weft/ops/reduce/scan.hpp>
 
 #include "ops/gradient_check.hpp"
 

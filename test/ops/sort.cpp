@@ -6,8 +6,8 @@
 #include <numeric>
 #include <string>
 #include <vector>
-#include <weft/ops/shuffle.hpp>
-#include <weft/ops/sort.hpp>
+#include <weft/ops/index/sort.hpp>
+#include <weft/ops/random/shuffle.hpp>
 
 #include "errors.hpp"
 #include "ops/gradient_check.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/scan.hpp>
+#include <weft/ops/reduce/scan.hpp>
 
 #include "accuracy.hpp"
 

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 #include <vector>
-#include <weft/ops/reverse.hpp>
+#include <weft/ops/arrays/reverse.hpp>
 #include <weft/train/clipping.hpp>
 #include <weft/weft.hpp>
 

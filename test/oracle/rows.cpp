@@ -2,8 +2,8 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
-#include <weft/ops/scan.hpp>
-#include <weft/ops/sort.hpp>
+#include <weft/ops/reduce/scan.hpp>
+#include <weft/ops/index/sort.hpp>
 #include <weft/weft.hpp>
 
 #include "oracle/compare.hpp"

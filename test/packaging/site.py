@@ -187,7 +187,7 @@ def check(output, folder):
         yield f"only {len(wanted)} names were found in docs/reference/names.md"
 
     # Functions that a macro makes of the rows of a list: each has its own text.
-    formulas = (root / "include/weft/ops/formulas.hpp").read_text()
+    formulas = (root / "include/weft/ops/elementwise/formulas.hpp").read_text()
     rows = re.findall(r"^  (?:function|composed)\((\w+), \d\)", formulas, re.M)
     for name in rows:
         said = re.search(rf"((?:^/// .*\n)+)struct {name} \{{", formulas, re.M)
@@ -197,7 +197,7 @@ def check(output, folder):
         if not any(re.sub(r"\W", "", words) in re.sub(r"\W", "", text) for text in shown):
             yield f"the function {name} does not show the docstring of formula::{name}: {words}"
     if len(rows) < 20:
-        yield f"only {len(rows)} rows were found in ops/formulas.hpp"
+        yield f"only {len(rows)} rows were found in ops/elementwise/formulas.hpp"
 
 
 with tempfile.TemporaryDirectory() as temporary:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <weft/control_flow.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/queue.hpp>
 
 #include <atomic>

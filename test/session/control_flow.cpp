@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 #include <weft/control_flow.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/session/step_plan.hpp>
 #include <weft/session/trace.hpp>
 #include <weft/weft.hpp>

@@ -6,8 +6,8 @@
 #include <vector>
 #include <weft/control_flow.hpp>
 #include <weft/graph/random.hpp>
-#include <weft/ops/dropout.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
+#include <weft/ops/random/dropout.hpp>
 #include <weft/session/step_plan.hpp>
 #include <weft/weft.hpp>
 

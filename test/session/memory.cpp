@@ -4,7 +4,7 @@
 #include <new>
 #include <string>
 #include <vector>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/session/step_plan.hpp>
 #include <weft/weft.hpp>
 

@@ -12,13 +12,13 @@
 #include <vector>
 #include <weft/control_flow.hpp>
 #include <weft/graph/random.hpp>
-#include <weft/ops/dropout.hpp>
-#include <weft/ops/gather.hpp>
-#include <weft/ops/linear_algebra.hpp>
-#include <weft/ops/scan.hpp>
-#include <weft/ops/shuffle.hpp>
-#include <weft/ops/sort.hpp>
-#include <weft/ops/unique.hpp>
+#include <weft/ops/index/gather.hpp>
+#include <weft/ops/index/sort.hpp>
+#include <weft/ops/index/unique.hpp>
+#include <weft/ops/products/linear_algebra.hpp>
+#include <weft/ops/random/dropout.hpp>
+#include <weft/ops/random/shuffle.hpp>
+#include <weft/ops/reduce/scan.hpp>
 #include <weft/weft.hpp>
 
 #include "random/interpreter.hpp"

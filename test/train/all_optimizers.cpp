@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 #include <vector>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/train/all_optimizers.hpp>
 #include <weft/train/decay.hpp>
 #include <weft/weft.hpp>

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 #include <weft/checkpoint/saver.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/train/lars.hpp>
 #include <weft/train/loss_scale.hpp>
 #include <weft/train/moving_average.hpp>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 #include <weft/checkpoint/weights.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/train/accumulation.hpp>
 #include <weft/train/adagrad.hpp>
 #include <weft/train/adamw.hpp>

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 #include <vector>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"

@@ -17,7 +17,7 @@
 #include <string>
 #include <thread>
 #include <weft/checkpoint/weights.hpp>
-#include <weft/ops/dropout.hpp>
+#include <weft/ops/random/dropout.hpp>
 #include <weft/train/metrics.hpp>
 #include <weft/train/saved_run.hpp>
 #include <weft/weft.hpp>

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <weft/graph/leaves.hpp>
-#include <weft/ops/broadcast_to.hpp>
-#include <weft/ops/elementwise.hpp>
-#include <weft/ops/expand_dims.hpp>
-#include <weft/ops/range.hpp>
+#include <weft/ops/arrays/broadcast_to.hpp>
+#include <weft/ops/arrays/expand_dims.hpp>
+#include <weft/ops/arrays/range.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 #include <weft/tensor/fill.hpp>
 
 /// Graph values that depend only on their extents. The size of a named extent comes from the fed values of a step or

@@ -6,7 +6,7 @@
 #include <weft/graph/loop_gradient.hpp>
 #include <weft/graph/loop_kernel.hpp>
 #include <weft/graph/loop_operation.hpp>
-#include <weft/ops/transpose.hpp>
+#include <weft/ops/arrays/transpose.hpp>
 
 /// Operands that while_loop and scan share.
 namespace weft {

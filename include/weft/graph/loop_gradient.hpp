@@ -7,8 +7,8 @@
 
 #include <weft/graph/loop_operation.hpp>
 #include <weft/graph/subgraphs.hpp>
-#include <weft/ops/matmul.hpp>
-#include <weft/ops/transpose.hpp>
+#include <weft/ops/arrays/transpose.hpp>
+#include <weft/ops/products/matmul.hpp>
 
 /// The gradient of a loop: a loop in the opposite direction.
 WEFT_COLD_BEGIN

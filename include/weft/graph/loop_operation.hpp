@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <weft/graph/subgraphs.hpp>
-#include <weft/ops/fold_in.hpp>
+#include <weft/ops/random/fold_in.hpp>
 
 /// The operation that while_loop and scan record.
 WEFT_COLD_BEGIN

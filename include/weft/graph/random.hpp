@@ -3,7 +3,7 @@
 
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/random.hpp>
+#include <weft/ops/random/random.hpp>
 
 /// Random numbers in a graph. Included by name, not by <weft/weft.hpp>.
 namespace weft {

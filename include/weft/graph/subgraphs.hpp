@@ -8,7 +8,7 @@
 #include <weft/graph/graph.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/lowering.hpp>
-#include <weft/ops/random_position.hpp>
+#include <weft/ops/random/random_position.hpp>
 #include <weft/ops/subgraphs.hpp>
 
 /// Recording of subgraphs: functions are called with parameters that belong to a separate graph. See cond and

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <weft/nn/layer.hpp>
-#include <weft/ops/elementwise.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 
 /// Activations as values: for options of layers, and as steps of `sequential`.
 WEFT_COLD_BEGIN
@@ -45,8 +45,8 @@ symbol record_activation(const symbol& x, const symbol& bias) {
 
 }  // namespace detail
 
-/// An elementwise function that a layer applies to its result in the same pass: a formula of ops/formulas.hpp or your
-/// own. It is also a layer: `sequential(dense<100>{}, relu, dense<10>{})`.
+/// An elementwise function that a layer applies to its result in the same pass: a formula of
+/// ops/elementwise/formulas.hpp or your own. It is also a layer: `sequential(dense<100>{}, relu, dense<10>{})`.
 template <class Formula>
 struct activation {
   template <Expression X>

@@ -6,8 +6,8 @@
 #include <weft/nn/layer.hpp>
 #include <weft/nn/sequence_arguments.hpp>
 #include <weft/nn/visit.hpp>
-#include <weft/ops/dropout.hpp>
-#include <weft/ops/softmax.hpp>
+#include <weft/ops/random/dropout.hpp>
+#include <weft/ops/reduce/softmax.hpp>
 
 /// Attention: docs/how-to/sequences.md.
 WEFT_COLD_BEGIN

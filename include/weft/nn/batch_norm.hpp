@@ -9,9 +9,9 @@
 #include <weft/nn/dense.hpp>
 #include <weft/nn/layer.hpp>
 #include <weft/nn/visit.hpp>
-#include <weft/ops/moving_average.hpp>
-#include <weft/ops/normalization.hpp>
-#include <weft/ops/shape.hpp>
+#include <weft/ops/arrays/shape.hpp>
+#include <weft/ops/reduce/moving_average.hpp>
+#include <weft/ops/reduce/normalization.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::nn {

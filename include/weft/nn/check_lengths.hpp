@@ -6,8 +6,8 @@
 
 #include <weft/graph/graph_of.hpp>
 #include <weft/graph/scopes.hpp>
+#include <weft/ops/arrays/range.hpp>
 #include <weft/ops/operation.hpp>
-#include <weft/ops/range.hpp>
 
 /// Checks the lengths of sequences when a step runs.
 WEFT_COLD_BEGIN

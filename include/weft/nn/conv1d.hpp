@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/nn/convolution.hpp>
-#include <weft/ops/conv1d.hpp>
+#include <weft/ops/images/conv1d.hpp>
 
 /// A layer of 1-D convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN

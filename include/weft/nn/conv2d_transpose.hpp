@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/nn/convolution.hpp>
-#include <weft/ops/conv2d_transpose.hpp>
+#include <weft/ops/images/conv2d_transpose.hpp>
 
 /// A layer of transposed convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN

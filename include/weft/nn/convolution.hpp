@@ -5,7 +5,7 @@
 #include <weft/nn/dense.hpp>
 #include <weft/nn/layer.hpp>
 #include <weft/nn/visit.hpp>
-#include <weft/ops/convolution.hpp>
+#include <weft/ops/images/convolution.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::nn {

@@ -5,7 +5,7 @@
 #include <weft/nn/layer.hpp>
 #include <weft/nn/visit.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/matmul.hpp>
+#include <weft/ops/products/matmul.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::nn {

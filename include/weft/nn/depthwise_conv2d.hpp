@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/nn/grouped_conv2d.hpp>
-#include <weft/ops/depthwise_conv2d.hpp>
+#include <weft/ops/images/depthwise_conv2d.hpp>
 
 /// A layer of depthwise convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/nn/layer.hpp>
-#include <weft/ops/dropout.hpp>
+#include <weft/ops/random/dropout.hpp>
 #include <weft/tensor/mistake.hpp>
 
 namespace weft::nn {

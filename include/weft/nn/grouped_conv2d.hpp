@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/nn/convolution.hpp>
-#include <weft/ops/grouped_conv2d.hpp>
+#include <weft/ops/images/grouped_conv2d.hpp>
 
 /// A layer of grouped convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN

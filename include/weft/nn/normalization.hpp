@@ -5,7 +5,7 @@
 #include <weft/nn/dense.hpp>
 #include <weft/nn/layer.hpp>
 #include <weft/nn/visit.hpp>
-#include <weft/ops/normalization.hpp>
+#include <weft/ops/reduce/normalization.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::nn {

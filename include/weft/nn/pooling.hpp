@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/pooling.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/ops/reshape.hpp>
+#include <weft/ops/arrays/reshape.hpp>
+#include <weft/ops/images/pooling.hpp>
+#include <weft/ops/reduce/reduce.hpp>
 
 /// Pooling and flattening as layers for `sequential`. They have no variables.
 namespace weft::nn {

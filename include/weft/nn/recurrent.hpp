@@ -10,8 +10,8 @@
 #include <weft/nn/recurrent_cells.hpp>
 #include <weft/nn/sequence_arguments.hpp>
 #include <weft/nn/visit.hpp>
-#include <weft/ops/concat.hpp>
-#include <weft/ops/dropout.hpp>
+#include <weft/ops/arrays/concat.hpp>
+#include <weft/ops/random/dropout.hpp>
 
 /// Recurrent layers. Not part of `<weft/nn.hpp>`, because loops increase compile times: docs/how-to/sequences.md.
 WEFT_COLD_BEGIN

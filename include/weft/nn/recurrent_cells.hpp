@@ -5,9 +5,9 @@
 #include <weft/nn/activation.hpp>
 #include <weft/nn/layer.hpp>
 #include <weft/nn/sequence_arguments.hpp>
-#include <weft/ops/concat.hpp>
-#include <weft/ops/matmul.hpp>
-#include <weft/ops/transpose.hpp>
+#include <weft/ops/arrays/concat.hpp>
+#include <weft/ops/arrays/transpose.hpp>
+#include <weft/ops/products/matmul.hpp>
 #include <weft/plan/subgraphs.hpp>
 
 /// The loops of recurrent layers, over symbols, so that extents are not part of types.

@@ -6,7 +6,7 @@
 #include <weft/nn/check_lengths.hpp>
 #include <weft/nn/dense.hpp>
 #include <weft/nn/layer.hpp>
-#include <weft/ops/elementwise.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 #include <weft/tensor/sequence.hpp>
 
 /// Optional arguments of recurrent layers and attention: lengths, initial states, masks, the mode.

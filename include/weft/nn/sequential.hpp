@@ -6,8 +6,8 @@
 
 #include <weft/nn/layer.hpp>
 #include <weft/nn/visit.hpp>
-#include <weft/ops/concat.hpp>
-#include <weft/ops/elementwise.hpp>
+#include <weft/ops/arrays/concat.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 
 /// Compositions of layers. Each part is a layer, a model, a pointer to one, or any function of a node, such as a lambda
 /// or nn::relu.

@@ -5,13 +5,13 @@
 #include <type_traits>
 
 #include <weft/device/argmax.hpp>
-#include <weft/ops/argmax.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/cpu/bounded.hpp>
 #include <weft/ops/eager.hpp>
-#include <weft/ops/elementwise.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/lowering.hpp>
-#include <weft/ops/reduce.hpp>
+#include <weft/ops/reduce/argmax.hpp>
+#include <weft/ops/reduce/reduce.hpp>
 
 /// Values whose first extent is known only after a kernel has run. The operations that create such values include this
 /// header.

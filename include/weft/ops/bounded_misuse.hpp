@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include <weft/ops/bounded.hpp>
-#include <weft/ops/elementwise.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 
 /// Overloads that reject a bounded value in place of an expression, with advice. Likely mistakes have overloads of
 /// their own, because compilers report two more lines for a function that a macro defines.

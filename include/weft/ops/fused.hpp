@@ -4,8 +4,8 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/loop.hpp>
 #include <weft/ops/dependence.hpp>
-#include <weft/ops/exclusive_product.hpp>
 #include <weft/ops/operation.hpp>
+#include <weft/ops/reduce/exclusive_product.hpp>
 #include <weft/ops/skeleton.hpp>
 
 #if defined(__clang__)

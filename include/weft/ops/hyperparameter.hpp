@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include <weft/device/exact.hpp>
-#include <weft/ops/elementwise.hpp>
-#include <weft/ops/formulas.hpp>
+#include <weft/ops/elementwise/formulas.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/symbol.hpp>
 

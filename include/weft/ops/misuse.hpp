@@ -3,21 +3,21 @@
 
 #include <type_traits>
 
-#include <weft/ops/argmax.hpp>
-#include <weft/ops/concat.hpp>
-#include <weft/ops/convolution.hpp>
-#include <weft/ops/elementwise.hpp>
-#include <weft/ops/matmul.hpp>
-#include <weft/ops/one_hot.hpp>
-#include <weft/ops/pooling.hpp>
-#include <weft/ops/reduce.hpp>
-#include <weft/ops/reshape.hpp>
-#include <weft/ops/shape.hpp>
-#include <weft/ops/slice.hpp>
-#include <weft/ops/softmax.hpp>
+#include <weft/ops/arrays/concat.hpp>
+#include <weft/ops/arrays/reshape.hpp>
+#include <weft/ops/arrays/shape.hpp>
+#include <weft/ops/arrays/slice.hpp>
+#include <weft/ops/arrays/stop_gradient.hpp>
+#include <weft/ops/arrays/transpose.hpp>
+#include <weft/ops/elementwise/functions.hpp>
+#include <weft/ops/images/convolution.hpp>
+#include <weft/ops/images/pooling.hpp>
+#include <weft/ops/index/one_hot.hpp>
+#include <weft/ops/products/matmul.hpp>
+#include <weft/ops/reduce/argmax.hpp>
+#include <weft/ops/reduce/reduce.hpp>
+#include <weft/ops/reduce/softmax.hpp>
 #include <weft/ops/state.hpp>
-#include <weft/ops/stop_gradient.hpp>
-#include <weft/ops/transpose.hpp>
 
 /// Overloads that reject operations in the form of other libraries, with advice. Remove an overload when its form
 /// becomes supported.

@@ -261,7 +261,7 @@ struct operation {
   /// Creates the GPU kernel; null if the operation has none.
   const gpu::preparation* gpu = nullptr;
   /// Lists the boxes of an operation that only moves elements, from which the kernels of all devices are created
-  /// (ops/box_copies.hpp).
+  /// (ops/arrays/box_copies.hpp).
   strided_copies (*copies)(const prepare_context&) = nullptr;
   /// Sets the gradient of each input in the context; null if there are no gradients.
   void (*gradient)(gradient_context&) = nullptr;
@@ -319,7 +319,7 @@ template <class Op>
 concept has_attributes = requires { typename Op::attributes; };
 
 template <class Op>
-strided_copies copies_declared(const prepare_context&);  // ops/box_copies.hpp
+strided_copies copies_declared(const prepare_context&);  // ops/arrays/box_copies.hpp
 kernel* prepare_copies(const prepare_context&);
 template <class Op>
 kernel* prepare_declared(const prepare_context& p) {

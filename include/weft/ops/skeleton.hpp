@@ -245,7 +245,8 @@ constexpr std::uint32_t refused(apply<Op, T, S...>*, bool by_operation) {
   return (refused(static_cast<S*>(nullptr), by_operation || !may_differentiate<Op>) | ...);
 }
 
-/// Identifies one of Weft's own formulas (ops/formulas.hpp); 0 stands for any other formula, whatever its name.
+/// Identifies one of Weft's own formulas (ops/elementwise/formulas.hpp); 0 stands for any other formula, whatever its
+/// name.
 enum class formula_id : unsigned char;
 template <class Op>
 inline constexpr formula_id id_of_formula{};

@@ -4,7 +4,7 @@
 #include <weft/ops/check.hpp>
 #include <weft/ops/cpu/state.hpp>
 #include <weft/ops/cpu/unfused.hpp>
-#include <weft/ops/elementwise.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/ops/lowering.hpp>
 

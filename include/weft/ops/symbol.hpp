@@ -19,7 +19,7 @@ struct fused;
 struct fused_reduction;
 struct primitive_table;
 
-/// The elementwise operations in which gradients are written, with one kernel each (ops/formulas.hpp).
+/// The elementwise operations in which gradients are written, with one kernel each (ops/elementwise/formulas.hpp).
 enum class primitive : unsigned char;
 
 /// A graph's formula is evaluated before its values exist, so it cannot branch.
@@ -240,7 +240,7 @@ symbol record(const sequence<symbol>& operands, const sequence<value_info>& outp
 }
 
 // ---- array functions on symbols, for gradients, in addition to + - * /, `math` and `record` ----
-// matmul is in ops/matmul.hpp.
+// matmul is in ops/products/matmul.hpp.
 
 /// Axes of a value, counted from 0: `{0, 2}`.
 class axis_set {

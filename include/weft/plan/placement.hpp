@@ -7,7 +7,7 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/graph.hpp>
-#include <weft/ops/random_position.hpp>
+#include <weft/ops/random/random_position.hpp>
 #include <weft/plan/device_number.hpp>
 #include <weft/plan/gpu_support.hpp>
 #include <weft/plan/task_support.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/random_position.hpp>
+#include <weft/ops/random/random_position.hpp>
 #include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN

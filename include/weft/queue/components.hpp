@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <weft/ops/eager.hpp>
-#include <weft/ops/elementwise.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 #include <weft/queue/stores.hpp>
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/tensor.hpp>

@@ -12,7 +12,7 @@
 #include <weft/graph/scopes.hpp>
 #include <weft/graph/subgraphs.hpp>
 #include <weft/ops/aliases.hpp>
-#include <weft/ops/box_copies.hpp>
+#include <weft/ops/arrays/box_copies.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/queue/queue_operations.hpp>
 #include <weft/queue/queue_state.hpp>

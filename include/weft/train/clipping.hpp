@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include <weft/ops/reduce.hpp>
+#include <weft/ops/reduce/reduce.hpp>
 #include <weft/train/changed_gradients.hpp>
 
 /// Limits the size of gradients. A bound or a norm is a number or a scalar of the graph. A sparse gradient (gather)

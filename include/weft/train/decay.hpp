@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include <weft/ops/reduce.hpp>
+#include <weft/ops/reduce/reduce.hpp>
 #include <weft/train/changed_gradients.hpp>
 
 #pragma push_macro("slots")  // a keyword of Qt

@@ -95,7 +95,7 @@ struct gradient_descent {
 };
 
 /// velocity = momentum * velocity + gradient; variable -= learning_rate * velocity (tf.train.MomentumOptimizer; Polyak
-/// 1964). With sparse gradients (ops/gather.hpp), the other rows keep their values and velocities.
+/// 1964). With sparse gradients (ops/index/gather.hpp), the other rows keep their values and velocities.
 struct momentum {
   hyperparameter learning_rate = 0.01, momentum = 0.9;
 

@@ -6,7 +6,7 @@
 #include <weft/graph/graph.hpp>
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/elementwise.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/train/schedule.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #define FACTOR 2.0f
 #include <weft/graph/random.hpp>
-#include <weft/ops/gather.hpp>
+#include <weft/ops/index/gather.hpp>
 
 #include "library.hpp"
 #include "operation.hpp"

@@ -32,8 +32,8 @@ struct parameter_spec {
   std::size_t elements = 0;
   int ps_task = 0;  // task of the ps job that holds the variable
   update_rule rule;
-  /// Number of elements per row if the gradient is a list of rows (ops/gather.hpp); `elements` must be a multiple of
-  /// it. 0: the gradient is dense.
+  /// Number of elements per row if the gradient is a list of rows (ops/index/gather.hpp); `elements` must be a multiple
+  /// of it. 0: the gradient is dense.
   std::size_t row_elements = 0;
   gradient_clipping clipping = {};  // applied to the mean of the workers' gradients
   /// For a moving average: the index of the variable that it follows, which is on the same server. After each update of

@@ -6,7 +6,7 @@
 
 #include <weft/graph/graph.hpp>
 #include <weft/graph/variables.hpp>
-#include <weft/ops/random_position.hpp>
+#include <weft/ops/random/random_position.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <weft/device/gpu/arrays.hpp>
-#include <weft/ops/argmax.hpp>
 #include <weft/ops/gpu/fused.hpp>
+#include <weft/ops/reduce/argmax.hpp>
 #include <weft/tensor/owned.hpp>
 
 /// GPU kernel of argmax.

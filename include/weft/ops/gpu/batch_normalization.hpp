@@ -3,9 +3,9 @@
 
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/gpu/normalization.hpp>
-#include <weft/ops/batch_normalization.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/ops/reduce/batch_normalization.hpp>
 
 /// GPU kernels of batch normalization.
 #if WEFT_COMPILES_FOR_GPU

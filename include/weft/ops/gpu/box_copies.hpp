@@ -5,7 +5,7 @@
 #include <weft/device/gpu/program.hpp>
 #include <weft/device/gpu/strided_copies.hpp>
 #include <weft/device/unsigned_of.hpp>
-#include <weft/ops/box_copies.hpp>
+#include <weft/ops/arrays/box_copies.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/tensor/owned.hpp>

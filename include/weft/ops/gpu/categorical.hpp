@@ -4,9 +4,9 @@
 #include <weft/device/categorical.hpp>
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
-#include <weft/ops/categorical.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/ops/random/categorical.hpp>
 
 /// GPU kernel that draws a class for each row of logits.
 #if WEFT_COMPILES_FOR_GPU

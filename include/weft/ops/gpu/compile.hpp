@@ -29,7 +29,7 @@ struct kernels {};
 template <class T>
 struct sparse_cross_entropies {};
 template <class T>
-struct moves {};  ///< stands for the operations of ops/box_copies.hpp
+struct moves {};  ///< stands for the operations of ops/arrays/box_copies.hpp
 
 /// A compiler without GPU support compiles nothing.
 template <class Compiler>

@@ -3,10 +3,10 @@
 
 #include <weft/device/gpu/math_policy.hpp>
 #include <weft/device/gpu/window_kernels.hpp>
-#include <weft/ops/convolution.hpp>
 #include <weft/ops/gpu/box_copies.hpp>
 #include <weft/ops/gpu/epilogue.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/ops/images/convolution.hpp>
 #include <weft/tensor/owned.hpp>
 #if WEFT_GPU_USES_CUDNN
   #include <weft/device/gpu/convolution_cudnn.hpp>

@@ -5,9 +5,9 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/gpu/random_words.hpp>
-#include <weft/ops/dropout.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/ops/random/dropout.hpp>
 #include <weft/tensor/owned.hpp>
 
 /// GPU kernel of dropout.

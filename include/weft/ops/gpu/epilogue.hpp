@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include <weft/ops/formulas.hpp>
+#include <weft/ops/elementwise/formulas.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/ops/operation.hpp>
 

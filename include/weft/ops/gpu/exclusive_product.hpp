@@ -4,9 +4,9 @@
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
-#include <weft/ops/exclusive_product.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/ops/reduce/exclusive_product.hpp>
 #include <weft/tensor/owned.hpp>
 #include <weft/tensor/tensor.hpp>
 

@@ -3,8 +3,8 @@
 
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
-#include <weft/ops/fold_in.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/ops/random/fold_in.hpp>
 #include <weft/tensor/owned.hpp>
 
 /// GPU kernel of fold_in.

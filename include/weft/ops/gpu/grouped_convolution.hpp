@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/ops/gpu/convolution.hpp>
-#include <weft/ops/grouped_convolution.hpp>
+#include <weft/ops/images/grouped_convolution.hpp>
 
 /// GPU kernels of grouped and depthwise convolutions, which reuse the kernels of convolutions. A file compiled by a
 /// host compiler includes this header by name to use cuDNN's.

@@ -6,10 +6,10 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/index_at.hpp>
-#include <weft/ops/gather.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/gpu/sum_rows.hpp>
+#include <weft/ops/index/gather.hpp>
 
 /// GPU kernels that gather and scatter rows by index.
 #if WEFT_COMPILES_FOR_GPU

@@ -4,10 +4,10 @@
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/unsigned_of.hpp>
-#include <weft/ops/boolean_mask.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/indexed_rows.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/ops/index/boolean_mask.hpp>
 
 /// GPU kernels that find and take the rows selected by a mask.
 #if WEFT_COMPILES_FOR_GPU

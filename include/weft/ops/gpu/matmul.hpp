@@ -4,7 +4,7 @@
 #include <weft/device/gpu/matmul_tiled.hpp>
 #include <weft/ops/gpu/epilogue.hpp>
 #include <weft/ops/gpu/install.hpp>
-#include <weft/ops/matmul.hpp>
+#include <weft/ops/products/matmul.hpp>
 #include <weft/tensor/owned.hpp>
 #if WEFT_GPU_USES_CUBLASLT
   #include <weft/device/gpu/matmul_cublaslt.hpp>

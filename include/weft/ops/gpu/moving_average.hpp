@@ -3,7 +3,7 @@
 
 #include <weft/device/gpu/updates.hpp>
 #include <weft/ops/gpu/state.hpp>
-#include <weft/ops/moving_average.hpp>
+#include <weft/ops/reduce/moving_average.hpp>
 
 /// GPU kernel that updates moving averages.
 #if WEFT_COMPILES_FOR_GPU

@@ -3,7 +3,7 @@
 
 #include <weft/device/gpu/softmax.hpp>
 #include <weft/ops/gpu/batch_normalization.hpp>
-#include <weft/ops/normalization.hpp>
+#include <weft/ops/reduce/normalization.hpp>
 
 /// GPU kernels of row normalizations.
 #if WEFT_COMPILES_FOR_GPU

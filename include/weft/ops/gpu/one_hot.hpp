@@ -3,7 +3,7 @@
 
 #include <weft/device/gpu/arrays.hpp>
 #include <weft/ops/gpu/fused.hpp>
-#include <weft/ops/one_hot.hpp>
+#include <weft/ops/index/one_hot.hpp>
 
 /// GPU kernel of one_hot.
 #if WEFT_COMPILES_FOR_GPU

@@ -3,7 +3,7 @@
 
 #include <weft/device/gpu/window_kernels.hpp>
 #include <weft/ops/gpu/install.hpp>
-#include <weft/ops/pooling.hpp>
+#include <weft/ops/images/pooling.hpp>
 
 #if WEFT_COMPILES_FOR_GPU
 

@@ -4,7 +4,7 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/random_words.hpp>
 #include <weft/ops/gpu/install.hpp>
-#include <weft/ops/random.hpp>
+#include <weft/ops/random/random.hpp>
 #include <weft/tensor/owned.hpp>
 
 /// GPU kernels of random_uniform, random_normal and random_int.

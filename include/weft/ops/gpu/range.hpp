@@ -5,9 +5,9 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/range.hpp>
+#include <weft/ops/arrays/range.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
-#include <weft/ops/range.hpp>
 
 /// GPU kernel of range.
 #if WEFT_COMPILES_FOR_GPU

@@ -4,7 +4,7 @@
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/gpu/scan_cub.hpp>
 #include <weft/ops/gpu/install.hpp>
-#include <weft/ops/scan.hpp>
+#include <weft/ops/reduce/scan.hpp>
 #include <weft/tensor/owned.hpp>
 
 /// GPU kernels of cumsum.

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <weft/device/gpu/arrays.hpp>
+#include <weft/ops/arrays/shape.hpp>
 #include <weft/ops/gpu/fused.hpp>
-#include <weft/ops/shape.hpp>
 
 /// GPU kernels of shape_of and size.
 #if WEFT_COMPILES_FOR_GPU

@@ -6,9 +6,9 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/index_at.hpp>
+#include <weft/ops/arrays/slice_at.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
-#include <weft/ops/slice_at.hpp>
 
 /// GPU kernels of slice_at and its transpose.
 #if WEFT_COMPILES_FOR_GPU

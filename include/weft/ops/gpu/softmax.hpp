@@ -4,7 +4,7 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/gpu/softmax.hpp>
-#include <weft/ops/softmax.hpp>
+#include <weft/ops/reduce/softmax.hpp>
 
 /// GPU kernels of softmax and cross-entropies.
 #if WEFT_COMPILES_FOR_GPU

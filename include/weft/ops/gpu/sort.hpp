@@ -4,7 +4,7 @@
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/gpu/sort_cub.hpp>
 #include <weft/ops/gpu/install.hpp>
-#include <weft/ops/sort.hpp>
+#include <weft/ops/index/sort.hpp>
 
 /// GPU kernels of sorts.
 #if WEFT_COMPILES_FOR_GPU

@@ -8,7 +8,7 @@
 #include <weft/device/index_at.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
-#include <weft/ops/sum_rows.hpp>
+#include <weft/ops/index/sum_rows.hpp>
 #include <weft/tensor/owned.hpp>
 
 /// GPU kernels that sum rows of equal index.

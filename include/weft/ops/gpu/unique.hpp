@@ -6,7 +6,7 @@
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/gpu/masked_rows.hpp>
-#include <weft/ops/unique.hpp>
+#include <weft/ops/index/unique.hpp>
 
 /// GPU kernel that finds the first of equal elements.
 #if WEFT_COMPILES_FOR_GPU

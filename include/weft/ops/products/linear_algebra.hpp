@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/ops/aliases.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/cpu/linear_algebra.hpp>
+#include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/products/matmul.hpp>
+
+/// Inverses, determinants and linear systems, for one matrix or many. Not part of <weft/weft.hpp>.
+namespace weft {
+
+/// Returns the inverse of each matrix, `[..., n, n]`, float or double (tf.linalg.inv), by LU factorization with partial
+/// pivoting. Throws invalid_argument if a pivot is 0.
+template <Expression Expr>
+[[nodiscard]] auto inverse(const Expr& e);
+
+/// Returns the determinant of each matrix, `[..., n, n]`, float or double (tf.linalg.det). It is 0 if a pivot is 0. The
+/// gradient is the matrix of cofactors, even of singular matrices (torch.linalg.det; TensorFlow throws). Second
+/// gradients throw invalid_argument if a pivot is 0.
+template <Expression Expr>
+[[nodiscard]] auto determinant(const Expr& e);
+
+/// Solves a x = b for x, with a `[..., n, n]` and b `[..., n, m]`, float or double (tf.linalg.solve): `solve(a, b)`;
+/// `solve<transpose_of::a>(a, b)` transposes a. Uses LU factorization with partial pivoting. Throws invalid_argument if
+/// a pivot is 0.
+template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
+[[nodiscard]] auto solve(const A& a, const B& b);
+
+WEFT_COLD_BEGIN
+
+/// The inverse of each matrix or, if `transposed`, of its transpose.
+template <class T>
+struct inverse_op {
+  static constexpr const char* name = "inverse";
+  struct attributes {
+    attribute<bool> transposed;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::lu_kernel<T, detail::lu_task::inverse>(p, a.transposed);
+  }
+  /// -Y' G Y' or, if transposed, -Y G' Y.
+  static void gradient(gradient_context& g, const attributes& a) {
+    const symbol y = g.output(0), up = g.upstream();
+    const symbol right = matmul<T>(up, y, a.transposed, !a.transposed);
+    g.set_gradient(0, -matmul<T>(y, right, !a.transposed, false));
+  }
+};
+
+/// Names the determinant in its errors, since the program did not request an inverse.
+template <class T>
+struct inverse_of_determinant_op : inverse_op<T> {
+  static constexpr const char* name = "second gradient of determinant";
+};
+
+/// The cofactors of each matrix, which are the gradient of its determinant: det(A) times the inverse of A', computed
+/// without the inverse if A is singular.
+template <class T>
+struct cofactors_op {
+  static constexpr const char* name = "cofactors";
+  static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::cofactors>(p); }
+  /// With Y the inverse of A': sum(G C) Y - C G' Y. Undefined for a singular matrix.
+  static void gradient(gradient_context& g) {
+    const std::size_t rank = g.input(0).extents().rank;
+    const symbol c = g.output(0), up = g.upstream();
+    const symbol y = record<inverse_of_determinant_op<T>>({g.input(0)}, g.input(0).info(), {true});
+    g.set_gradient(0, sum(up * c, {rank - 2, rank - 1}, true) * y - matmul<T>(c, matmul<T>(up, y, true)));
+  }
+};
+
+template <class T>
+struct determinant_op {
+  static constexpr const char* name = "determinant";
+  static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::determinant>(p); }
+  static void gradient(gradient_context& g) {
+    const std::size_t rank = g.input(0).extents().rank;
+    g.set_gradient(
+        0, expand_dims(g.upstream(), {rank - 2, rank - 1}) * record<cofactors_op<T>>({g.input(0)}, g.input(0).info()));
+  }
+};
+
+/// Inputs: the matrices, transposed or not, and the right sides.
+template <class T>
+struct solve_op {
+  static constexpr const char* name = "solve";
+  using attributes = typename inverse_op<T>::attributes;
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::lu_kernel<T, detail::lu_task::solve>(p, a.transposed);
+  }
+  static void gradient(gradient_context& g, const attributes& a) {
+    const symbol x = g.output(0);
+    const symbol of_b = record<solve_op>({g.input(0), g.upstream()}, g.input(1).info(), {!a.transposed});
+    const bool t = a.transposed;
+    g.set_gradient(1, of_b);
+    if (g.needs_gradient(0)) g.set_gradient(0, -matmul<T>(t ? x : of_b, t ? of_b : x, false, true));
+  }
+};
+
+WEFT_COLD_END
+
+/// Right sides must have the rows and the leading extents of the matrices: `[..., n, n]` and `[..., n, m]`.
+template <class A, class B>
+struct right_sides_differ : mistake<A::rank != B::rank || !detail::matmul_fits(A::spec, B::spec, transpose_of::none)> {
+};
+
+template <Expression Expr>
+auto inverse(const Expr& e) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
+  static_assert(correct<mistake>, "inverse: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<T, D>(e);
+  } else {
+    if constexpr (Expr::symbolic) gpu::compile_kernels<matmul_op, T>();
+    const auto x = materialize(e);
+    return call_operation<inverse_op<T>, T, D>(extents_of(x), {false}, x);
+  }
+}
+
+template <Expression Expr>
+auto determinant(const Expr& e) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
+  static_assert(correct<mistake>, "determinant: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<T, dims<>>(e);
+  } else {
+    if constexpr (Expr::symbolic) gpu::compile_kernels<matmul_op, T>();
+    const auto x = materialize(e);
+    shape extents = extents_of(x);
+    extents.rank -= 2;
+    return call_operation<determinant_op<T>, T, without_axes<D, std::uint32_t{3} << (D::rank - 2)>>(extents, {}, x);
+  }
+}
+
+template <transpose_of Transposed, Expression A, Expression B>
+auto solve(const A& a, const B& b) {
+  static_assert(Transposed == transpose_of::none || Transposed == transpose_of::a, "solve: only a can be transposed");
+  using T = value_t<A>;
+  using DA = dims_t<A>;
+  using DB = dims_t<B>;
+  using mistake = first_mistake<matrices_are_not_square<DA>, right_sides_differ<DA, DB>,
+                                element_types_differ<T, value_t<B>>, not_floating<T>>;
+  static_assert(correct<mistake>, "solve: needs [..., n, n] and [..., n, m] of float or double: cast<float>(x)");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<T, DB>(a, b);
+  } else {
+    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<matmul_op, T>();
+    const auto x = materialize(a);
+    const auto y = materialize(b);
+    return call_operation<solve_op<T>, T, DB>(extents_of(y), {Transposed == transpose_of::a}, x, y);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <limits>
+
+#include <weft/ops/arrays/reshape.hpp>
+#include <weft/ops/arrays/shape.hpp>
+#include <weft/ops/arrays/stop_gradient.hpp>
+#include <weft/ops/elementwise/functions.hpp>
+#include <weft/ops/reduce/argmax.hpp>
+#include <weft/ops/reduce/reduce.hpp>
+
+/// Reductions composed of the reductions in ops/reduce/reduce.hpp. Not part of <weft/weft.hpp>. They take axes and
+/// `keep_dims` in the same way: `all<1>(x > 0)`, `variance<0, keep_dims>(x)`; no axes means all axes.
+namespace weft {
+
+/// Returns true if any element is true: bool of bool (tf.reduce_any). False if there are no elements.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto any(const Expr& e);
+
+/// Returns true if all elements are true: bool of bool (tf.reduce_all). True if there are no elements.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto all(const Expr& e);
+
+/// Returns the index of the smallest element along an axis, std::int32_t, or of the first one if several are equal
+/// (tf.argmin). Skips NaNs and throws like argmax.
+template <int Axis, Expression Expr>
+[[nodiscard]] auto argmin(const Expr& e);
+
+/// Returns log(sum(exp(x))) without overflow, float or double (tf.reduce_logsumexp). If all elements are -inf, the
+/// result is -inf and the gradient NaN, as in TensorFlow and PyTorch.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto logsumexp(const Expr& e);
+
+/// A vector norm: the sum of magnitudes, the root of the sum of squares, or the largest magnitude.
+enum class norm_order { one, two, infinity };
+
+/// Returns the norm of vectors, float or double (tf.norm). The default is the Euclidean norm; an order among the axes
+/// selects another one, `norm<1, norm_order::one>(x)`. Over two axes, the Euclidean norm is the Frobenius norm. The
+/// gradient at 0 is 0 (torch.linalg.vector_norm; TensorFlow's is NaN), and equal largest magnitudes share the gradient.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto norm(const Expr& e);
+
+/// Among the axes of variance and stddev: divides the sum of squares by n - 1 instead of n.
+struct unbiased_option {};
+/// See unbiased_option: `variance<0, unbiased>(x)`.
+inline constexpr unbiased_option unbiased{};
+
+/// Returns the mean squared difference from the mean, float or double (tf.math.reduce_variance): `variance<0>(x)`. For
+/// a sample, `variance<0, unbiased>(x)` (torch.var) is NaN for one element.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto variance(const Expr& e);
+
+/// Returns the root of the variance (tf.math.reduce_std, torch.std). The gradient is 0 if the variance is 0, as in
+/// PyTorch.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto stddev(const Expr& e);
+
+/// The operation takes elements of bool.
+template <class T>
+struct elements_are_not_bool : mistake<!std::is_same_v<T, bool>> {};
+
+namespace detail {
+
+/// The axes without options of this type.
+template <class Option, auto... Done>
+constexpr axis_list<Done...> without_option(axis_list<Done...>, axis_list<>) {
+  return {};
+}
+template <class Option, auto... Done, auto First, auto... Rest>
+constexpr auto without_option(axis_list<Done...>, axis_list<First, Rest...>) {
+  if constexpr (std::is_same_v<std::remove_cvref_t<decltype(First)>, Option>)
+    return without_option<Option>(axis_list<Done...>{}, axis_list<Rest...>{});
+  else
+    return without_option<Option>(axis_list<Done..., First>{}, axis_list<Rest...>{});
+}
+template <class Option, auto... Axes>
+using axes_beside = decltype(without_option<Option>(axis_list<>{}, axis_list<Axes...>{}));
+template <class Option, auto... Axes>
+inline constexpr bool has_option = (std::is_same_v<std::remove_cvref_t<decltype(Axes)>, Option> || ...);
+
+template <class Expr, template <class> class Undefined, auto... Axes>
+constexpr auto reduction_mistake_in(axis_list<Axes...>) {
+  return find_reduction_mistake<Expr, Undefined, Axes...>();
+}
+
+template <class Dims, auto... Axes>
+constexpr std::uint32_t mask_of(axis_list<Axes...>) {
+  return reduced_axes<Dims, static_cast<int>(Axes)...>();
+}
+
+/// Restores the reduced axes of a reduced value.
+template <class Dims, auto... Axes, class X>
+auto with_axes_of(const X& x, axis_list<Axes...>) {
+  return with_reduced_axes<Dims, mask_of<Dims>(axis_list<Axes...>{})>(x);
+}
+
+/// Restores the reduced axes of a reduced value if `keep_dims` is among `Axes`.
+template <class Dims, auto... Axes, class X>
+auto kept_if_asked(const X& x) {
+  if constexpr (keeps_dims<Axes...>)
+    return with_axes_of<Dims>(materialize(x), listed_axes(axis_list<>{}, axis_list<Axes...>{}));
+  else
+    return x;
+}
+/// Calls a function template with the axes as template arguments, without `keep_dims`.
+template <class F, auto... Axes>
+auto with_axes(axis_list<Axes...>, const F& f) {
+  return f.template operator()<Axes...>();
+}
+
+constexpr norm_order order_among(norm_order found) { return found; }
+template <class First, class... More>
+constexpr norm_order order_among(norm_order found, First first, More... more) {
+  if constexpr (std::is_same_v<First, norm_order>)
+    return order_among(first, more...);
+  else
+    return order_among(found, more...);
+}
+
+/// Returns the square root, with gradient 0 at 0.
+template <class X>
+auto root(const X& e) {
+  const auto x = materialize(e);
+  return weft::select(x == 0, 0, weft::sqrt(weft::select(x == 0, 1, x)));
+}
+
+/// Returns the number of elements along the axes of `Mask`: a number or, for dynamic extents, a value of type T.
+template <class T, std::uint32_t Mask, class X>
+auto reduced_elements(const X& x) {
+  using D = dims_t<X>;
+  constexpr bool known = [] {
+    for (std::size_t i = 0; i < D::rank; ++i)
+      if (((Mask >> i) & 1) && D::spec[i] < 0) return false;
+    return true;
+  }();
+  if constexpr (known || !X::symbolic) {
+    double n = 1;
+    for (std::size_t i = 0; i < D::rank; ++i)
+      if ((Mask >> i) & 1) n *= static_cast<double>(extents_of(x)[i]);
+    return n;
+  } else {
+    tensor<bool, dims<static_cast<int>(D::rank)>> reduced;
+    for (std::size_t i = 0; i < D::rank; ++i) reduced.data()[i] = (Mask >> i) & 1;
+    return cast<T>(prod(weft::select(reduced, shape_of(x), std::int64_t{1})));
+  }
+}
+
+}  // namespace detail
+
+template <auto... Axes, Expression Expr>
+auto any(const Expr& e) {
+  using mistake = decltype(detail::find_reduction_mistake<Expr, elements_are_not_bool, Axes...>());
+  static_assert(correct<mistake>, "any: needs axes of the operand and elements of bool: any<1>(x > 0)");
+  if constexpr (correct<mistake>)
+    return materialize(max<Axes...>(cast<std::int32_t>(e)) > 0);  // the maximum of no elements is the smallest number
+  else
+    return detail::after_mistake<bool, dims_t<Expr>>(e);
+}
+
+template <auto... Axes, Expression Expr>
+auto all(const Expr& e) {
+  using mistake = decltype(detail::find_reduction_mistake<Expr, elements_are_not_bool, Axes...>());
+  static_assert(correct<mistake>, "all: needs axes of the operand and elements of bool: all<1>(x > 0)");
+  if constexpr (correct<mistake>)
+    return materialize(min<Axes...>(cast<std::int32_t>(e)) > 0);
+  else
+    return detail::after_mistake<bool, dims_t<Expr>>(e);
+}
+
+template <int Axis, Expression Expr>
+auto argmin(const Expr& e) {
+  using T = value_t<Expr>;
+  static_assert(correct<axis_out_of_range<dims_t<Expr>, Axis>>, "argmin: the axis is out of range");
+  if constexpr (!correct<axis_out_of_range<dims_t<Expr>, Axis>>)
+    return detail::after_mistake<std::int32_t, dims_t<Expr>>(e);
+  else if constexpr (std::is_same_v<T, bool>)
+    return argmax<Axis>(!e);
+  else if constexpr (std::is_integral_v<T>)
+    return argmax<Axis>(static_cast<T>(-1) - e);  // reverses the order of all integers without overflow
+  else if constexpr (std::is_floating_point_v<T>)
+    return argmax<Axis>(-e);
+  else
+    return argmax<Axis>(-cast<float>(e));
+}
+
+template <auto... Axes, Expression Expr>
+auto logsumexp(const Expr& e) {
+  using D = dims_t<Expr>;
+  using T = value_t<Expr>;
+  using mistake = decltype(detail::find_reduction_mistake<Expr, not_floating, Axes...>());
+  static_assert(correct<mistake>, "logsumexp: needs axes of the operand and elements of float or double");
+  if constexpr (correct<mistake>) {
+    return detail::with_axes(
+        detail::listed_axes(detail::axis_list<>{}, detail::axis_list<Axes...>{}), [&]<auto... Reduced>() {
+          const auto x = materialize(e);
+          const auto largest = max<Reduced...>(x);
+          // x - inf would be NaN.
+          const auto shift = stop_gradient(select(abs(largest) <= std::numeric_limits<T>::max(), largest, T(0)));
+          const auto kept = detail::with_axes_of<D>(shift, detail::axis_list<Reduced...>{});
+          return detail::kept_if_asked<D, Axes...>(materialize(log(sum<Reduced...>(exp(x - kept))) + shift));
+        });
+  } else {
+    return detail::same_after_mistake(e);
+  }
+}
+
+template <auto... Axes, Expression Expr>
+auto norm(const Expr& e) {
+  using mistake =
+      decltype(detail::reduction_mistake_in<Expr, not_floating>(detail::axes_beside<norm_order, Axes...>{}));
+  static_assert(correct<mistake>, "norm: needs axes of the operand and elements of float or double: norm<1>(x)");
+  if constexpr (correct<mistake>) {
+    constexpr norm_order order = detail::order_among(norm_order::two, Axes...);
+    return detail::with_axes(detail::axes_beside<norm_order, Axes...>{}, [&]<auto... Reduced>() {
+      if constexpr (order == norm_order::one)
+        return sum<Reduced...>(abs(e));
+      else if constexpr (order == norm_order::infinity)
+        return max<Reduced...>(abs(e));
+      else
+        return materialize(detail::root(sum<Reduced...>(square(e))));
+    });
+  } else {
+    return detail::same_after_mistake(e);
+  }
+}
+
+template <auto... Axes, Expression Expr>
+auto variance(const Expr& e) {
+  using D = dims_t<Expr>;
+  using T = value_t<Expr>;
+  using given = detail::axes_beside<unbiased_option, Axes...>;
+  using mistake = decltype(detail::reduction_mistake_in<Expr, not_floating>(given{}));
+  static_assert(correct<mistake>,
+                "variance: needs axes of the operand and elements of float or double: variance<0, unbiased>(x)");
+  if constexpr (correct<mistake>) {
+    const auto x = materialize(e);
+    using reduced = detail::axes_beside<keep_dims_option, Axes...>;
+    using axes = decltype(detail::without_option<unbiased_option>(detail::axis_list<>{}, reduced{}));
+    const auto centred = detail::with_axes(axes{}, [&]<auto... A>() { return x - mean<A..., keep_dims>(x); });
+    return detail::with_axes(given{}, [&]<auto... A>() {
+      if constexpr (detail::has_option<unbiased_option, Axes...>) {
+        constexpr std::uint32_t mask = detail::mask_of<D>(axes{});
+        return materialize(sum<A...>(square(centred)) / (detail::reduced_elements<T, mask>(x) - 1));
+      } else {
+        return mean<A...>(square(centred));
+      }
+    });
+  } else {
+    return detail::same_after_mistake(e);
+  }
+}
+
+template <auto... Axes, Expression Expr>
+auto stddev(const Expr& e) {
+  using mistake =
+      decltype(detail::reduction_mistake_in<Expr, not_floating>(detail::axes_beside<unbiased_option, Axes...>{}));
+  static_assert(correct<mistake>,
+                "stddev: needs axes of the operand and elements of float or double: stddev<0, unbiased>(x)");
+  if constexpr (correct<mistake>)
+    return materialize(detail::root(variance<Axes...>(e)));
+  else
+    return detail::same_after_mistake(e);
+}
+
+template <auto...>
+auto any(...) WEFT_DELETED;  // axes are template arguments: any<1>(x > 0), any<1, keep_dims>(x > 0)
+template <auto...>
+auto all(...) WEFT_DELETED;  // axes are template arguments: all<1>(x > 0), all<1, keep_dims>(x > 0)
+template <auto...>
+auto argmin(...) WEFT_DELETED;  // the axis is a template argument: argmin<1>(x), argmin<-1>(x) for the last
+template <auto...>
+auto logsumexp(...) WEFT_DELETED;  // axes are template arguments: logsumexp<1>(x), logsumexp<1, keep_dims>(x)
+template <auto...>
+auto norm(...) WEFT_DELETED;  // axes and the order are template arguments: norm<1>(x), norm<1, norm_order::one>(x)
+template <auto...>
+auto variance(...) WEFT_DELETED;  // axes and options are template arguments: variance<0>(x), variance<0, unbiased>(x)
+template <auto...>
+auto stddev(...) WEFT_DELETED;  // axes and options are template arguments: stddev<0>(x), stddev<0, unbiased>(x)
+
+}  // namespace weft

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/device/cpu/scan.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/reduce/axis_kernel.hpp>
+
+/// Cumulative sums. Not part of <weft/weft.hpp>, since for GPUs it includes CUB, which adds seconds to the compile time
+/// of nvcc.
+namespace weft {
+
+/// The options of tf.math.cumsum. An exclusive sum omits the element itself, so the first sum is 0. A reversed sum runs
+/// from the end of the axis to its beginning.
+using cumsum_options = device::scan_direction;
+
+namespace detail {
+
+template <class T>
+struct cumsum_rows {
+  static constexpr const char* name = "cumsum";
+  device::scan_direction how;
+
+  void run(const axis_rows& rows, const T* x, T* y, std::size_t begin, std::size_t end) const {
+    device::scan(rows, how, x, y, begin, end);
+  }
+};
+
+}  // namespace detail
+
+WEFT_COLD_BEGIN
+
+template <class T>
+struct cumsum_op {
+  static constexpr const char* name = "cumsum";
+  struct attributes {
+    attribute<std::size_t> axis;
+    attribute<bool> exclusive, reverse;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new axis_kernel<T, detail::cumsum_rows<T>>(p, a.axis, {{a.exclusive, a.reverse}});
+  }
+  /// An element contributes to all later sums, so the gradient is the cumulative sum in the opposite direction.
+  static void gradient(gradient_context& g, attributes a) {
+    a.reverse = !a.reverse;
+    g.set_gradient(0, record<cumsum_op>({g.upstream()}, g.upstream().info(), a));
+  }
+};
+
+WEFT_COLD_END
+
+/// Returns cumulative sums along an axis, in the operand's extents (tf.math.cumsum): `cumsum<0>(x)`, `cumsum<-1>(x,
+/// {.exclusive = true, .reverse = true})`. Sums half and bfloat16 in float, and float on a CPU in double, and rounds
+/// once for each element; integers wrap around. A GPU sums in another order than a CPU, but always in the same one.
+template <int Axis = 0, Expression Expr>
+[[nodiscard]] auto cumsum(const Expr& e, cumsum_options options = {}) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  static_assert(correct<axis_out_of_range<D, Axis>>, "cumsum: the axis is out of range");
+  static_assert(correct<elements_not_numeric<T>>,
+                "cumsum: needs numeric elements: cast<float>(x) or cast<std::int32_t>(x)");
+  if constexpr (axis_out_of_range<D, Axis>::value || elements_not_numeric<T>::value) {
+    return detail::after_mistake<T, D>(e);
+  } else {
+    if constexpr (Expr::symbolic) gpu::compile_kernels<cumsum_op, T>();
+    const auto x = materialize(e);
+    return call_operation<cumsum_op<T>, T, D>(extents_of(x), {axis_number<D, Axis>, options.exclusive, options.reverse},
+                                              x);
+  }
+}
+
+template <auto... Given, Expression Expr, class Options>
+  requires(!std::is_convertible_v<Options, cumsum_options>)
+auto cumsum(const Expr& e, const Options&, detail::anything = {}) {
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
+                "cumsum: the axis is a template argument, options are named: cumsum<1>(x, {.exclusive = true})");
+  return detail::same_after_mistake(e);
+}
+
+template <auto...>
+auto cumsum(...) WEFT_DELETED;  // the axis is a template argument, options are named: cumsum<1>(x, {.exclusive = true})
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/scan.hpp>
+#endif
