@@ -97,6 +97,14 @@ auto assign_add(const variable_node<T, D, Dev>& target, Num value) {
     return detail::after_mistake<T, D>(target);
 }
 
+/// Subtracts a tensor, the value of an expression or, for a scalar variable, a number (tf.assign_sub); returns the new
+/// value.
+template <class T, class D, class Dev, class X>
+  requires(Expression<X> || Number<X>)
+auto assign_sub(const variable_node<T, D, Dev>& target, const X& value) {
+  return assign_add(target, -value);
+}
+
 }  // namespace weft
 
 #if WEFT_COMPILES_FOR_GPU
