@@ -165,7 +165,8 @@ class Site:
             self.index.append([html.unescape(re.sub(r"<[^>]*>", "", heading)), title, f"{to}#{anchor}", plain])
 
     def list_of_operations(self, code):
-        names = sorted(n.name for n in self.groups["ops"] if n.kind == "function" and "::" not in n.name and n.name.isidentifier())
+        names = sorted(n.name for group, members in self.groups.items() if group.startswith("ops") and group != "ops/writing"
+                       for n in members if n.kind == "function" and "::" not in n.name and n.name.isidentifier())
         return ('<h2 id="all-operations">All operations</h2>\n<p class="names">' + " ".join(code(name) for name in names) + "</p>")
 
     def add_file(self, path):

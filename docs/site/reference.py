@@ -19,7 +19,16 @@ GROUPS = {
     "tensor": ("values", "Tensors"),
     "graph": ("values", "Graphs, variables and control flow"),
     "session": ("values", "Sessions"),
-    "ops": ("operations", "Operations on tensors and nodes"),
+    "ops/elementwise": ("operations", "Functions of elements"),
+    "ops/arrays": ("operations", "Arrays"),
+    "ops/index": ("operations", "Indices, masks and order"),
+    "ops/reduce": ("operations", "Reductions, scans and normalization"),
+    "ops/products": ("operations", "Products"),
+    "ops/linear_algebra": ("operations", "Linear algebra"),
+    "ops/images": ("operations", "Images and sequences"),
+    "ops/losses": ("operations", "Losses"),
+    "ops/random": ("operations", "Random numbers"),
+    "ops": ("operations", "Operations on variables, and others"),
     "nn": ("operations", "Layers and models"),
     "ops/writing": ("operations", "For the authors of operations and optimizers"),
     "train": ("training", "Optimizers and training runs"),
@@ -41,11 +50,11 @@ MISTAKES = "mistakes"
 # Headers without public names, in folders that have some.
 IMPLEMENTATION = re.compile(
     r"misuse|^source\.hpp$|^tensor/(block_pool|intrusive_ptr|read_elements|short_array)|"
-    r"^ops/(dependence|formulas|fused|fused_operations|primitives|skeleton)\.hpp|^transport/frame|\.inc$")
+    r"^ops/(dependence|elementwise/formulas|fused|fused_operations|primitives|skeleton)\.hpp|^transport/frame|\.inc$")
 # Headers for those who write operations and optimizers.
 WRITING = {f"ops/{name}.hpp" for name in (
-    "axis_kernel", "box_copies", "check", "eager", "operation", "optimizer_traits", "subgraphs", "symbol", "update",
-    "update_view", "window")}
+    "arrays/box_copies", "check", "eager", "images/window", "operation", "optimizer_traits", "reduce/axis_kernel", "subgraphs",
+    "symbol", "update", "update_view")}
 # Namespaces of the implementation.
 INTERNAL = re.compile(r"(^|::)(detail|device|formula|fortran|gpu|library|math|plan|pytorch|refused|skeleton|std)(::|$)")
 # Overloads that turn wrong calls into readable errors.
@@ -294,8 +303,8 @@ class Reference:
                 "1": lambda name=name: f"template &lt;Expression X&gt;\nauto {name}(const X&amp; x);",
                 "2": lambda name=name: "template &lt;Operand A, Operand B&gt;\n  requires(Expression&lt;A&gt; || Expression&lt;B&gt;)\n"
                                        f"auto {name}(const A&amp; a, const B&amp; b);"}[operands]
-            self.names.setdefault(name, Name(name, "ops")).declarations.insert(0, declaration)
-            self.names[name].group = "ops"
+            self.names.setdefault(name, Name(name, "ops/elementwise")).declarations.insert(0, declaration)
+            self.names[name].group = "ops/elementwise"
 
     def lines(self, header):
         if header not in self.sources:
@@ -320,6 +329,8 @@ class Reference:
             name.declarations.sort(key=lambda d: (group_of(d.header) == "ops/writing", d.header == "ops/bounded.hpp", d.header, d.line))
             for each in name.declarations:
                 share(each.members, each.name)
+                if each.header == "graph/graph.hpp":  # most members of a graph serve sessions and clusters
+                    each.members = [m for m in each.members if m.documented or m.name in ("graph", "operator=", "seed", "size")]
                 if not each.documented and name.group != MISTAKES:  # whose names are sentences
                     self.undocumented.append(f"include/weft/{each.header}:{each.line}: {name.name} is not documented")
 

@@ -117,7 +117,7 @@ def faults_of_versions(output, folder, pages):
 
 def operations():
     """The functions that docs/reference/operations.md names, by their definitions in the headers."""
-    code = "\n".join(path.read_text() for folder in ("ops", "graph") for path in sorted((root / "include/weft" / folder).glob("*.hpp")))
+    code = "\n".join(path.read_text() for folder in ("ops", "graph") for path in sorted((root / "include/weft" / folder).rglob("*.hpp")))
     defined = set(re.findall(r"^(?:\[\[nodiscard\]\] )?(?:auto|[\w:]+<.*>|effect) (\w+)\(", code, re.M))
     text = re.sub(r"^```.*?^```", "", (root / "docs/reference/operations.md").read_text(), flags=re.S | re.M)
     names = {found[1] for span in re.findall(r"`([^`]+)`", text) if (found := re.match(r"(?:auto \[.*\] = )?(\w+)(?=$|[<(])", span))}

@@ -101,7 +101,7 @@ WEFT_DECL symbol record_with_message(const operation& op, const sequence<operand
 class reporting_kernel : public kernel {
  public:
   explicit reporting_kernel(const prepare_context& p)
-      : slots(p.input_slots, p.input_slots + p.node.inputs.size()),
+      : operands_(p.input_slots, p.input_slots + p.node.inputs.size()),
         infos(p.inputs, p.inputs + p.node.inputs.size()),
         result(p.output_slots[0]),
         result_bytes(p.outputs[0].bytes()),
@@ -112,16 +112,16 @@ class reporting_kernel : public kernel {
  protected:
   std::string values_from(const kernel_context& f, std::size_t first) const {
     std::string all;
-    for (std::size_t i = first; i < slots.size(); ++i)
-      all += (i > first ? " " : "") + array_text(f.buffers[slots[i]], infos[i].type, infos[i].extents);
+    for (std::size_t i = first; i < operands_.size(); ++i)
+      all += (i > first ? " " : "") + array_text(f.buffers[operands_[i]], infos[i].type, infos[i].extents);
     return all;
   }
   void pass_first(const kernel_context& f) const {
-    if (f.buffers[result] != f.buffers[slots[0]])
-      __builtin_memcpy(f.buffers[result], f.buffers[slots[0]], result_bytes);
+    if (f.buffers[result] != f.buffers[operands_[0]])
+      __builtin_memcpy(f.buffers[result], f.buffers[operands_[0]], result_bytes);
   }
 
-  sequence<std::uint32_t> slots;
+  sequence<std::uint32_t> operands_;
   sequence<value_info> infos;
   std::uint32_t result;
   std::size_t result_bytes;
@@ -145,7 +145,7 @@ class check_numerics_kernel final : public reporting_kernel {
  public:
   using reporting_kernel::reporting_kernel;
   void run(const kernel_context& f) override {
-    const void* const x = f.buffers[slots[0]];
+    const void* const x = f.buffers[operands_[0]];
     switch (infos[0].type) {
       case dtype::float64:
         check(static_cast<const std::uint64_t*>(x), std::uint64_t{0x7ff} << 52, std::uint64_t{1} << 63);
@@ -188,13 +188,13 @@ class assert_kernel final : public reporting_kernel {
  public:
   using reporting_kernel::reporting_kernel;
   void run(const kernel_context& f) override {
-    const auto* const holds = reinterpret_cast<const bool*>(f.buffers[slots[0]]);
+    const auto* const holds = reinterpret_cast<const bool*>(f.buffers[operands_[0]]);
     for (std::size_t i = 0; i < infos[0].extents.elements(); ++i)
       if (!holds[i])
         throw error(error_code::invalid_argument, assert_op::name,
                     {message, ": false", infos[0].extents.rank ? " at " : "",
                      infos[0].extents.rank ? index_text(infos[0].extents, i) : std::string(),
-                     slots.size() > 1 ? "; values " : "", values_from(f, 1)});
+                     operands_.size() > 1 ? "; values " : "", values_from(f, 1)});
   }
 };
 
