@@ -4,7 +4,10 @@
 #include <cstring>
 #include <string>
 #include <vector>
+#include <weft/graph/checkpointed.hpp>
+#include <weft/graph/debugging.hpp>
 #include <weft/graph/random.hpp>
+#include <weft/ops/assign_slice.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/ops/random/dropout.hpp>
@@ -331,6 +334,37 @@ BOOST_AUTO_TEST_CASE(variables_live_where_they_are_placed_and_keep_the_rules_of_
   s.set(v, tensor<float, dims<4>>{1, 2, 3, 4});
   BOOST_TEST(std::get<3>(step())(2) == 13);
   BOOST_TEST(s.get(v)(3) == 9);
+}
+
+BOOST_AUTO_TEST_CASE(slices_of_variables_are_written_where_the_variables_are) {
+  gpu::emulated_platform gpus;
+  graph g;
+  const auto cache = variable<float, dims<3, 5, 2>>(g, "cache", init::ones{});
+  const auto at = placeholder<std::int64_t>(g, "at");
+  const auto keys = placeholder<float, dims<3, 2, 2>>(g, "keys");
+  const auto put = assign_slice<1>(cache, at, keys);
+  session host{g, on_cpu}, device{g, on_gpu};
+  tensor<float, dims<3, 2, 2>> in;
+  for (int i = 0; i < 12; ++i) in.data()[i] = static_cast<float>(i);
+  for (const std::int64_t begin : {0, 3, 2})
+    check_close(host.eval(put, with(at, begin), with(keys, in)), device.eval(put, with(at, begin), with(keys, in)), 0);
+  check_close(host.get(cache), device.get(cache), 0);
+}
+
+BOOST_AUTO_TEST_CASE(values_are_computed_again_and_checked_in_steps_of_a_gpu) {
+  gpu::emulated_platform gpus;
+  graph g;
+  const auto x = placeholder<float, dims<4, 3>>(g, "x");
+  const auto w = variable<float, dims<3, 3>>(g, "w", init::normal{});
+  const auto h = checkpointed([&](auto v) { return tanh(matmul(v, w)); }, x);
+  const auto [dx, dw] = gradients(sum(check_numerics(h * h, "h")), x, w);
+  session host{g, on_cpu}, device{g, {.threads = 1, .device = cuda{0}, .allow_soft_placement = true}};
+  tensor<float, dims<4, 3>> in;
+  for (int i = 0; i < 12; ++i) in.data()[i] = std::sin(static_cast<float>(i));
+  const auto [hx, hw] = host.run(fetch(dx, dw), with(x, in));
+  const auto [gx, gw] = device.run(fetch(dx, dw), with(x, in));
+  check_close(hx, gx);
+  check_close(hw, gw);
 }
 
 BOOST_AUTO_TEST_CASE(what_reads_a_value_written_in_the_same_step_gets_the_new_one_on_any_device) {

@@ -25,10 +25,8 @@ namespace detail {
 /// Records y, with gradients that compute it from the xs again.
 symbol record_checkpointed(symbol y, const sequence<symbol>& xs);
 
-#if WEFT_DEFINITIONS
-
 /// Marks the nodes on which y depends, down to the ends, which are not marked.
-WEFT_DECL sequence<char> nodes_down_to(const graph& g, symbol y, const sequence<char>& ends) {
+inline sequence<char> nodes_down_to(const graph& g, symbol y, const sequence<char>& ends) {
   sequence<char> found(g.size(), 0);
   found[y.id().node] = !ends[y.id().node];
   for (std::uint32_t n = y.id().node + 1; n-- > 0;)
@@ -41,7 +39,7 @@ struct recomputing_gradient final : recorded_gradient {
   void set_gradients(gradient_context& c) const override;
 };
 
-WEFT_DECL void recomputing_gradient::set_gradients(gradient_context& c) const {
+inline void recomputing_gradient::set_gradients(gradient_context& c) const {
   graph& g = graph_of(c.input(0));
   const std::size_t operands = c.node.inputs.size() - 1;
   const symbol y = c.input(0), upstream = c.upstream();
@@ -79,7 +77,7 @@ WEFT_DECL void recomputing_gradient::set_gradients(gradient_context& c) const {
     if (c.needs_gradient(i)) c.set_gradient(i, found[w++]);
 }
 
-WEFT_DECL symbol record_checkpointed(symbol y, const sequence<symbol>& xs) {
+inline symbol record_checkpointed(symbol y, const sequence<symbol>& xs) {
   graph& g = graph_of(y);
   sequence<char> depends(g.size(), 0);
   for (const symbol& x : xs) {
@@ -105,8 +103,6 @@ WEFT_DECL symbol record_checkpointed(symbol y, const sequence<symbol>& xs) {
         if (ends[in.node] && !is_operation<constant_op>(g[in.node].def.op)) add(in);
   return record_with_gradient(operands, new recomputing_gradient);
 }
-
-#endif
 
 }  // namespace detail
 WEFT_COLD_END

@@ -77,17 +77,13 @@ namespace detail {
 /// Records y with a gradient for the operands that follow it.
 symbol record_with_gradient(const sequence<symbol>& y_and_operands, recorded_gradient* gradient);
 
-#if WEFT_DEFINITIONS
-
-WEFT_DECL symbol record_with_gradient(const sequence<symbol>& y_and_operands, recorded_gradient* gradient) {
+inline symbol record_with_gradient(const sequence<symbol>& y_and_operands, recorded_gradient* gradient) {
   const symbol y = y_and_operands[0];
   graph_of(y).whole().keep(gradient);
   for (const symbol& x : y_and_operands) check_same_graph(custom_gradient_op::name, y.builder(), x);
   return record_call(operation_of<custom_gradient_op>, y_and_operands.data(), y_and_operands.size(), {y.info()}, {},
                      gradient);
 }
-
-#endif
 
 template <class Backward, class Y, class... Xs>
 struct typed_gradient final : recorded_gradient {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstdio>
 #include <string>
 
 #include <weft/graph/effects.hpp>
@@ -9,9 +10,6 @@
 #include <weft/ops/check.hpp>
 #include <weft/ops/lowering.hpp>
 #include <weft/tensor/print.hpp>
-#if WEFT_DEFINITIONS
-  #include <cstdio>
-#endif
 
 /// Checks and prints values while a step runs. Not part of <weft/weft.hpp>. On a GPU, the values are copied to the CPU
 /// first.
@@ -80,10 +78,8 @@ namespace detail {
 symbol record_with_message(const operation&, const sequence<operand_source>&, const value_info* output,
                            const std::string& message);
 
-#if WEFT_DEFINITIONS
-
-WEFT_DECL symbol record_with_message(const operation& op, const sequence<operand_source>& operands,
-                                     const value_info* output, const std::string& message) {
+inline symbol record_with_message(const operation& op, const sequence<operand_source>& operands,
+                                  const value_info* output, const std::string& message) {
   node_def c;
   c.op = &op;
   c.outputs = {output ? *output : value_info{dtype::boolean, shape(0)}};
@@ -132,7 +128,7 @@ class reporting_kernel : public kernel {
 };
 
 /// Index i of an array as text, such as "[3, 4]".
-WEFT_DECL std::string index_text(const shape& extents, std::size_t i) {
+inline std::string index_text(const shape& extents, std::size_t i) {
   shape at = extents;
   for (std::size_t axis = at.rank; axis-- > 0;) {
     at[axis] = static_cast<std::int64_t>(i) % extents[axis];
@@ -208,21 +204,15 @@ class print_kernel final : public reporting_kernel {
   }
 };
 
-#endif
-
 }  // namespace detail
 
-#if WEFT_DEFINITIONS
-
-WEFT_DECL kernel* check_numerics_op::prepare(const prepare_context& p) { return new detail::check_numerics_kernel(p); }
-WEFT_DECL kernel* assert_op::prepare(const prepare_context& p) { return new detail::assert_kernel(p); }
-WEFT_DECL kernel* print_op::prepare(const prepare_context& p) { return new detail::print_kernel(p); }
-WEFT_DECL void check_numerics_op::gradient(gradient_context& g) {
+inline kernel* check_numerics_op::prepare(const prepare_context& p) { return new detail::check_numerics_kernel(p); }
+inline kernel* assert_op::prepare(const prepare_context& p) { return new detail::assert_kernel(p); }
+inline kernel* print_op::prepare(const prepare_context& p) { return new detail::print_kernel(p); }
+inline void check_numerics_op::gradient(gradient_context& g) {
   g.set_gradient(
       0, detail::record_call(operation_of<check_numerics_op>, {g.upstream()}, g.input(0).info(), {}, g.node.detail));
 }
-
-#endif
 
 template <Expression X>
 auto check_numerics(const X& x, const std::string& message) {

@@ -74,16 +74,14 @@ symbol derivative_along(symbol y, symbol x, symbol v);
 /// Stacks the gradients of y's elements, or of its columns, along a new first or second axis.
 symbol stacked_gradients(symbol y, symbol x, std::int64_t count, bool of_columns, const value_info& stacked);
 
-#if WEFT_DEFINITIONS
-
-WEFT_DECL sequence<symbol> products_with_jacobian(symbol y, symbol v, const sequence<symbol>& xs) {
+inline sequence<symbol> products_with_jacobian(symbol y, symbol v, const sequence<symbol>& xs) {
   auto found = y.builder()->differentiate({y}, {v}, xs, false);
   for (std::size_t i = 0; i < xs.size(); ++i)
     if (found[i].is_number()) found[i] = fill(*y.builder(), xs[i].info(), 0);
   return found;
 }
 
-WEFT_DECL symbol derivative_along(symbol y, symbol x, symbol v) {
+inline symbol derivative_along(symbol y, symbol x, symbol v) {
   graph& g = graph_of(y);
   // The product with the Jacobian is linear in its factor u, so u can be any number. Its node is not shared, since
   // nothing else may depend on it.
@@ -93,7 +91,7 @@ WEFT_DECL symbol derivative_along(symbol y, symbol x, symbol v) {
   return products_with_jacobian(product, v, {u})[0];
 }
 
-WEFT_DECL symbol stacked_gradients(symbol y, symbol x, std::int64_t count, bool of_columns, const value_info& stacked) {
+inline symbol stacked_gradients(symbol y, symbol x, std::int64_t count, bool of_columns, const value_info& stacked) {
   graph& g = graph_of(y);
   const shape& of = y.extents();
   shape unit_extents = of_columns ? shape(1, of[1]) : of;
@@ -117,8 +115,6 @@ WEFT_DECL symbol stacked_gradients(symbol y, symbol x, std::int64_t count, bool 
   const symbol all = parts.size() == 1 ? parts[0] : record<concat_op>(parts, {{x.type(), extents}}, {axis});
   return reshape(all, stacked.extents);
 }
-
-#endif
 
 /// The extents of y followed by those of x.
 template <class Y, class X>
