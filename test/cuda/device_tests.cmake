@@ -3,6 +3,7 @@
 set(device_tests
     gpu.layouts
     gpu.products
+    ops.arrays
     ops.bounded
     ops.composition_gradients
     ops.copies

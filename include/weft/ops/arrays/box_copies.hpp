@@ -6,7 +6,7 @@
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Operations that only move elements: transpose.hpp, reverse.hpp, concat.hpp with split, slice.hpp with pad.
+/// Operations that only move elements: transpose.hpp, roll.hpp, concat.hpp with split, slice.hpp with pad, and others.
 /// `Op::copies` maps boxes of the operands to boxes of the results, once for all kinds of devices.
 namespace weft {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <limits>
 
 #include <weft/ops/arrays/box_copies.hpp>
@@ -18,9 +19,23 @@ namespace weft {
 template <Expression Expr>
 [[nodiscard]] auto diag(const Expr& e);
 
+/// The same with the operand on diagonal `Offset`, which is above the main diagonal if it is positive
+/// (torch.diag_embed, numpy.diag): `diag<1>(x)` of `[n]` is `[n + 1, n + 1]`.
+template <int Offset, Expression Expr>
+[[nodiscard]] auto diag(const Expr& e);
+
 /// Returns the diagonals `[..., n]` of square matrices `[..., n, n]` (tf.linalg.diag_part).
 template <Expression Expr>
 [[nodiscard]] auto diag_part(const Expr& e);
+
+/// Returns diagonal `Offset` of matrices `[..., m, n]`, which need not be square if both extents are numbers
+/// (numpy.diagonal, torch.diagonal): `diag_part<-1>(x)` of `[n, n]` is `[n - 1]`, the diagonal below the main one.
+template <int Offset, Expression Expr>
+[[nodiscard]] auto diag_part(const Expr& e);
+
+/// Returns matrices `[..., m, n]` with diagonal `Offset` replaced by `values`, `[..., length]` (tf.linalg.set_diag).
+template <int Offset = 0, Expression Expr, Expression Values>
+[[nodiscard]] auto set_diag(const Expr& e, const Values& values);
 
 /// Returns the sum of each diagonal, `[...]` of `[..., n, n]` (tf.linalg.trace). Not for bool, half or bfloat16.
 template <Expression Expr>
@@ -28,9 +43,10 @@ template <Expression Expr>
 
 /// Keeps the main diagonal, `lower` diagonals below it and `upper` diagonals above it of matrices `[..., m, n]`, and
 /// sets all other elements to 0 (tf.linalg.band_part). A negative number keeps that whole side: `band_part(x, -1, 0)`
-/// is the lower triangle. Not for bool, half or bfloat16.
+/// is the lower triangle. Not for bool, half or bfloat16; triangles.hpp has triangles of these.
 template <Expression Expr>
 [[nodiscard]] auto band_part(const Expr& e, std::int64_t lower, std::int64_t upper);
+
 /// The operation takes matrices, `[..., rows, columns]`.
 template <class Dims>
 struct operand_is_not_a_matrix : mistake<(Dims::rank < 2)> {};
@@ -39,18 +55,79 @@ struct operand_is_not_a_matrix : mistake<(Dims::rank < 2)> {};
 template <class Dims>
 struct diagonal_does_not_fit : mistake<Dims::rank == 0 || Dims::rank == max_rank> {};
 
+namespace detail {
+
+template <class Dims, int Offset>
+constexpr bool has_diagonal() {
+  if constexpr (Dims::rank < 2) {
+    return false;
+  } else {
+    constexpr std::int64_t rows = Dims::spec[Dims::rank - 2], columns = Dims::spec[Dims::rank - 1];
+    return rows < 0 || columns < 0 ? rows == columns : Offset <= columns && -Offset <= rows;
+  }
+}
+/// Dims with one axis of the diagonal's length in place of the last two. One of the terms is 0.
+template <class Dims, int Offset>
+constexpr auto without_columns() {
+  constexpr std::size_t last = Dims::rank - 1;
+  constexpr std::int64_t above = Offset < 0 ? -Offset : 0, beside = Offset > 0 ? Offset : 0;
+  constexpr std::int64_t rows = Dims::spec[last - 1], columns = Dims::spec[last];
+  using Rows = without_axes<Dims, std::uint32_t{1} << last>;
+  if constexpr (rows < 0)
+    return with_extent<Rows, last - 1, longer<-above - beside>(extent_of<Dims, last>())>{};
+  else
+    return with_extent<Rows, last - 1, (rows - above < columns - beside ? rows - above : columns - beside)>{};
+}
+template <class Dims, int Offset>
+using diagonals_of = decltype(without_columns<Dims, Offset>());
+
+template <class Dims, int Offset, class Values>
+constexpr bool replaces_diagonals() {
+  if constexpr (has_diagonal<Dims, Offset>())
+    return diagonals_of<Dims, Offset>::spec == Values::spec;
+  else
+    return false;
+}
+
+}  // namespace detail
+
+/// Matrices must have the diagonal, and the compiler must know its length: from two numbers or from equal extents.
+template <class Dims, int Offset>
+struct diagonal_does_not_exist : mistake<!detail::has_diagonal<Dims, Offset>()> {};
+
+/// New diagonals must have the extents of the diagonals that they replace.
+template <class Dims, int Offset, class Values>
+struct diagonals_differ : mistake<!detail::replaces_diagonals<Dims, Offset, Values>()> {};
+
 WEFT_COLD_BEGIN
 
 namespace detail {
 
-/// The strides of the diagonals within their matrices.
-inline device::operand diagonals_among(dtype type, const shape& matrices, const shape& diagonals) {
-  const device::operand all = device::broadcast_operand(type, matrices, matrices);
-  device::operand found = device::broadcast_operand(type, diagonals, diagonals);
+/// The diagonal in question is above the main diagonal if the offset is positive.
+struct diagonal_attributes {
+  attribute<std::int64_t> offset = 0;
+};
+
+/// Copies diagonals out of matrices or, if `back`, into matrices of zeros.
+inline strided_copies copy_diagonals(const prepare_context& p, std::int64_t offset, bool back) {
+  const shape &matrices = (back ? p.outputs : p.inputs)[0].extents,
+              &diagonals = (back ? p.inputs : p.outputs)[0].extents;
   const std::size_t last = diagonals.rank - 1;
+  const std::int64_t row = offset < 0 ? -offset : 0, column = offset > 0 ? offset : 0;  // where the diagonal begins
+  if (diagonals[last] != std::min(matrices[last] - row, matrices[last + 1] - column))
+    throw error(error_code::invalid_argument, p.node.op->name,
+                {"diagonal ", offset, " of ", to_string(matrices), " does not have ", diagonals[last], " elements"});
+  const dtype type = p.inputs[0].type;
+  const device::operand all = device::broadcast_operand(type, matrices, matrices);
+  const device::operand packed = device::broadcast_operand(type, diagonals, diagonals);
+  device::operand found = packed;
   for (std::size_t i = 0; i < last; ++i) found.stride[i] = all.stride[i];
   found.stride[last] = all.stride[last] + all.stride[last + 1];
-  return found;
+  strided_copies copies(type, diagonals, back ? packed : found, back ? found : packed);
+  strided_region& region = copies.regions[0];
+  (back ? region.to_offset : region.from_offset) = row * all.stride[last] + column * all.stride[last + 1];
+  copies.fills = back;
+  return copies;
 }
 
 /// The numbers 0, 1, ... along an axis of x, as a node or a tensor.
@@ -73,73 +150,120 @@ auto indices_along(const X& x) {
 /// Extracts the diagonals of matrices.
 struct diag_part_op {
   static constexpr const char* name = "diag_part";
-  static strided_copies copies(const prepare_context&);
-  static void gradient(gradient_context&);
+  using attributes = detail::diagonal_attributes;
+  static strided_copies copies(const prepare_context& p, const attributes& a) {
+    return detail::copy_diagonals(p, a.offset, false);
+  }
+  static void gradient(gradient_context&, const attributes&);
 };
 
 /// Puts diagonals into matrices of zeros.
 struct diag_op {
   static constexpr const char* name = "diag";
-  static strided_copies copies(const prepare_context&);
-  static void gradient(gradient_context&);
+  using attributes = detail::diagonal_attributes;
+  static strided_copies copies(const prepare_context& p, const attributes& a) {
+    return detail::copy_diagonals(p, a.offset, true);
+  }
+  static void gradient(gradient_context& g, const attributes& a) {
+    g.set_gradient(0, record<diag_part_op>({g.upstream()}, g.input(0).info(), a));
+  }
 };
 
-inline strided_copies diag_part_op::copies(const prepare_context& p) {
-  const shape &from = p.inputs[0].extents, &to = p.outputs[0].extents;
-  if (from[from.rank - 1] != from[from.rank - 2])
-    throw error(error_code::invalid_argument, name, {"needs square matrices, not those of ", to_string(from)});
-  const dtype type = p.inputs[0].type;
-  return {type, to, detail::diagonals_among(type, from, to), device::broadcast_operand(type, to, to)};
-}
-
-inline void diag_part_op::gradient(gradient_context& g) {
-  g.set_gradient(0, record<diag_op>({g.upstream()}, g.input(0).info()));
-}
-
-inline strided_copies diag_op::copies(const prepare_context& p) {
-  const shape &from = p.inputs[0].extents, &to = p.outputs[0].extents;
-  const dtype type = p.inputs[0].type;
-  strided_copies all(type, from, device::broadcast_operand(type, from, from), detail::diagonals_among(type, to, from));
-  all.fills = true;
-  return all;
-}
-
-inline void diag_op::gradient(gradient_context& g) {
-  g.set_gradient(0, record<diag_part_op>({g.upstream()}, g.input(0).info()));
+inline void diag_part_op::gradient(gradient_context& g, const attributes& a) {
+  g.set_gradient(0, record<diag_op>({g.upstream()}, g.input(0).info(), a));
 }
 
 WEFT_COLD_END
 
-template <Expression Expr>
+template <int Offset, Expression Expr>
 auto diag(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   static_assert(correct<diagonal_does_not_fit<D>>, "diag: takes vectors, [..., n]; the result is [..., n, n]");
   if constexpr (correct<diagonal_does_not_fit<D>>) {
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
+    constexpr int more = Offset < 0 ? -Offset : Offset;
+    constexpr auto side = detail::longer<more>(extent_of<D, D::rank - 1>());
     const auto x = materialize(e);
     using Column = dims_t<decltype(expand_dims<-1>(x))>;
-    using To = with_extent<Column, D::rank, extent_of<D, D::rank - 1>()>;
+    using To = with_extent<with_extent<Column, D::rank - 1, side>, D::rank, side>;
     shape extents = extents_of(x);
+    extents[D::rank - 1] += more;
     extents.push_back(extents[D::rank - 1]);
-    return call_operation<diag_op, T, To>(extents, {}, x);
+    return call_operation<diag_op, T, To>(extents, {Offset}, x);
   } else {
     return detail::same_after_mistake(e);
   }
 }
+template <Expression Expr>
+auto diag(const Expr& e) {
+  return diag<0>(e);
+}
 
+namespace detail {
+
+template <int Offset, class X>
+auto diagonal_part(const X& x) {
+  shape extents = extents_of(x);
+  const std::uint32_t last = --extents.rank;
+  if constexpr (!X::symbolic)
+    extents[last - 1] = std::min(extents[last - 1] + std::min(Offset, 0), extents[last] - std::max(Offset, 0));
+  return call_operation<diag_part_op, value_t<X>, diagonals_of<dims_t<X>, Offset>>(extents, {Offset}, x);
+}
+
+/// Returns a where the mask is true, and b elsewhere, for all element types.
+template <class Mask, class A, class B>
+auto chosen(const Mask& mask, const A& a, const B& b) {
+  using T = value_t<A>;
+  if constexpr (std::is_same_v<T, bool>)
+    return materialize((mask && a) || (!mask && b));
+  else if constexpr (is_storage_type<T>)
+    return materialize(cast<T>(weft::select(mask, cast<float>(a), cast<float>(b))));
+  else
+    return materialize(weft::select(mask, a, b));
+}
+
+}  // namespace detail
+
+template <int Offset, Expression Expr>
+auto diag_part(const Expr& e) {
+  using mistake = diagonal_does_not_exist<dims_t<Expr>, Offset>;
+  static_assert(
+      correct<mistake>,
+      "diag_part: diag_part<offset>(x) takes matrices that have this diagonal, with two extents that are numbers "
+      "or equal");
+  if constexpr (correct<mistake>) {
+    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
+    return detail::diagonal_part<Offset>(materialize(e));
+  } else {
+    return detail::same_after_mistake(e);
+  }
+}
 template <Expression Expr>
 auto diag_part(const Expr& e) {
+  static_assert(correct<matrices_are_not_square<dims_t<Expr>>>, "diag_part: takes square matrices, [..., n, n]");
+  if constexpr (correct<matrices_are_not_square<dims_t<Expr>>>)
+    return diag_part<0>(e);
+  else
+    return detail::same_after_mistake(e);
+}
+
+template <int Offset, Expression Expr, Expression Values>
+auto set_diag(const Expr& e, const Values& values) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
-  static_assert(correct<matrices_are_not_square<D>>, "diag_part: takes square matrices, [..., n, n]");
-  if constexpr (correct<matrices_are_not_square<D>>) {
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
+  using mistake = first_mistake<element_types_differ<T, value_t<Values>>, diagonal_does_not_exist<D, Offset>,
+                                diagonals_differ<D, Offset, dims_t<Values>>>;
+  static_assert(
+      correct<mistake>,
+      "set_diag: set_diag<offset>(x, values) takes matrices and as many values as the diagonal has, of one type");
+  if constexpr (correct<mistake>) {
+    if constexpr (Expr::symbolic || Values::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
-    using To = without_axes<D, std::uint32_t{1} << (D::rank - 1)>;
-    shape extents;
-    for (std::size_t i = 0; i + 1 < D::rank; ++i) extents.push_back(extents_of(x)[i]);
-    return call_operation<diag_part_op, T, To>(extents, {}, x);
+    const auto row = expand_dims<1>(detail::indices_along<decltype(x), D::rank - 2>(x));
+    const auto column = detail::indices_along<decltype(x), D::rank - 1>(x);
+    const auto all = call_operation<diag_op, T, D>(extents_of(x), {Offset}, materialize(values));
+    return detail::chosen(materialize(column - row == std::int64_t{Offset}), all, x);
   } else {
     return detail::same_after_mistake(e);
   }

@@ -6,6 +6,7 @@
 #include <weft/ops/arrays/broadcast_to.hpp>
 #include <weft/ops/arrays/concat.hpp>
 #include <weft/ops/arrays/expand_dims.hpp>
+#include <weft/ops/arrays/regroup.hpp>
 
 /// Stacking, repetition and unstacking of arrays. Not part of <weft/weft.hpp>. For all element types.
 namespace weft {
@@ -24,6 +25,13 @@ template <int Axis, Expression Expr>
 /// count, 1 or more, for each axis; the operand has at most 7 axes.
 template <int... Repeats, Expression Expr>
 [[nodiscard]] auto tile(const Expr& e);
+
+/// Repeats each element along an axis (tf.repeat, numpy.repeat, torch.repeat_interleave): `repeat<0, 2>(x)` of `[n, 4]`
+/// is
+/// `[2 * n, 4]`, with each row twice. The count is 1 or more; the operand has at most 7 axes.
+template <int Axis, int Count, Expression Expr>
+[[nodiscard]] auto repeat(const Expr& e);
+
 /// Stacked operands must have equal extents.
 template <class A, class B>
 struct stacked_extents_differ : mistake<!(A::spec == B::spec)> {};
@@ -98,11 +106,34 @@ auto tile(const Expr& e) {
   }
 }
 
+template <int Axis, int Count, Expression Expr>
+auto repeat(const Expr& e) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using mistake =
+      first_mistake<axis_out_of_range<D, Axis>, repeats_do_not_fit<dims<1>, Count>, new_axis_out_of_range<D, -1>>;
+  static_assert(correct<mistake>, "repeat: repeat<axis, count>(x) needs an axis of x, and a count of at least 1");
+  if constexpr (correct<mistake>) {
+    constexpr std::size_t axis = axis_number<D, Axis>;
+    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
+    const auto x = materialize(e);
+    const auto one = expand_dims<static_cast<int>(axis) + 1>(x);
+    using Many = with_extent<dims_t<decltype(one)>, axis + 1, Count>;
+    const auto many = call_operation<broadcast_to_op, T, Many>(resized(extents_of(one), axis + 1, Count), {}, one);
+    return detail::regrouped<with_extent<D, axis, extent_of<D, axis>() * extent<Count>>>(
+        many, [&](const shape&) { return resized(extents_of(x), axis, extents_of(x)[axis] * Count); });
+  } else {
+    return detail::same_after_mistake(e);
+  }
+}
+
 template <auto...>
 auto stack(...) WEFT_DELETED;  // the axis is a template argument, the operands are arguments: stack<0>(x, y)
 template <auto...>
 auto unstack(...) WEFT_DELETED;  // the axis is a template argument: auto [a, b] = unstack<0>(x)
 template <auto...>
 auto tile(...) WEFT_DELETED;  // repeats are template arguments, one for each axis: tile<2, 1>(x)
+template <auto...>
+auto repeat(...) WEFT_DELETED;  // axis and count are template arguments: repeat<0, 2>(x)
 
 }  // namespace weft

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/ops/arrays/regroup.hpp>
+#include <weft/ops/arrays/transpose.hpp>
+
+/// Axes in another order, and joined. Not part of <weft/weft.hpp>. For all element types.
+namespace weft {
+
+/// Exchanges two axes (numpy.swapaxes, torch.transpose): `swapaxes<1, 2>(x)` of `[batch, n, heads, 8]` is `[batch,
+/// heads, n, 8]`.
+template <int A, int B, Expression Expr>
+[[nodiscard]] auto swapaxes(const Expr& e);
+
+/// Moves an axis to another position among the others (numpy.moveaxis, torch.movedim): `moveaxis<-1, 0>(x)` of `[h, w,
+/// 3]` is `[3, h, w]`.
+template <int From, int To, Expression Expr>
+[[nodiscard]] auto moveaxis(const Expr& e);
+
+/// Joins adjacent axes from `First` to `Last`, both included (torch.flatten): `flatten<1>(x)` of `[batch, 4, 4, 8]` is
+/// `[batch, 128]`, and `flatten<0, 1>(x)` of `[n, 3, 8]` is `[3 * n, 8]`. No elements are copied.
+template <int First = 0, int Last = -1, Expression Expr>
+[[nodiscard]] auto flatten(const Expr& e);
+
+/// The first joined axis must not follow the last.
+template <class Dims, int First, int Last>
+struct axes_not_in_order : mistake<(axis_number<Dims, First> > axis_number<Dims, Last>)> {};
+
+namespace detail {
+
+template <std::size_t A, std::size_t B>
+struct exchanged {
+  static constexpr int axis(std::size_t i) { return static_cast<int>(i == A ? B : i == B ? A : i); }
+};
+template <std::size_t From, std::size_t To>
+struct moved {
+  static constexpr int axis(std::size_t i) {
+    if (i == To) return static_cast<int>(From);
+    const std::size_t other = i - (i > To);  // among the axes that stay
+    return static_cast<int>(other + (other >= From));
+  }
+};
+template <class Order, class Expr, std::size_t... Axis>
+auto transposed_by(const Expr& e, indices<Axis...>) {
+  return transpose<Order::axis(Axis)...>(e);
+}
+
+template <class Dims, std::size_t First, class Before, class Joined, class After>
+struct joined_axes;
+template <class Dims, std::size_t First, std::size_t... B, std::size_t... J, std::size_t... A>
+struct joined_axes<Dims, First, indices<B...>, indices<J...>, indices<A...>> {
+  using type = dims<extent_at<Dims, B>::value..., (weft::extent<1> * ... * extent_of<Dims, First + J>()),
+                    extent_at<Dims, First + sizeof...(J) + A>::value...>;
+};
+
+}  // namespace detail
+
+template <int A, int B, Expression Expr>
+auto swapaxes(const Expr& e) {
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<axis_out_of_range<D, A>, axis_out_of_range<D, B>>;
+  static_assert(correct<mistake>, "swapaxes: needs two axes of x: swapaxes<0, 1>(x)");
+  if constexpr (correct<mistake>)
+    return detail::transposed_by<detail::exchanged<axis_number<D, A>, axis_number<D, B>>>(
+        e, typename detail::make_indices<D::rank>::type());
+  else
+    return detail::same_after_mistake(e);
+}
+
+template <int From, int To, Expression Expr>
+auto moveaxis(const Expr& e) {
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<axis_out_of_range<D, From>, axis_out_of_range<D, To>>;
+  static_assert(correct<mistake>, "moveaxis: needs two axes of x, from and to: moveaxis<-1, 0>(x)");
+  if constexpr (correct<mistake>)
+    return detail::transposed_by<detail::moved<axis_number<D, From>, axis_number<D, To>>>(
+        e, typename detail::make_indices<D::rank>::type());
+  else
+    return detail::same_after_mistake(e);
+}
+
+template <int First, int Last, Expression Expr>
+auto flatten(const Expr& e) {
+  using D = dims_t<Expr>;
+  using mistake =
+      first_mistake<axis_out_of_range<D, First>, axis_out_of_range<D, Last>, axes_not_in_order<D, First, Last>>;
+  static_assert(correct<mistake>, "flatten: flatten<first, last>(x) needs two axes of x, in their order");
+  if constexpr (correct<mistake>) {
+    constexpr std::size_t first = axis_number<D, First>, last = axis_number<D, Last>;
+    using detail::make_indices;
+    return detail::regrouped<typename detail::joined_axes<D, first, typename make_indices<first>::type,
+                                                          typename make_indices<last - first + 1>::type,
+                                                          typename make_indices<D::rank - 1 - last>::type>::type>(
+        materialize(e), [](const shape& from) {
+          shape to;
+          for (std::size_t i = 0; i < from.rank; ++i)
+            if (i > first && i <= last)
+              to[first] *= from[i];
+            else
+              to.push_back(from[i]);
+          return to;
+        });
+  } else {
+    return detail::same_after_mistake(e);
+  }
+}
+
+template <auto...>
+auto swapaxes(...) WEFT_DELETED;  // axes are template arguments: swapaxes<0, 1>(x)
+template <auto...>
+auto moveaxis(...) WEFT_DELETED;  // axes are template arguments: moveaxis<-1, 0>(x)
+template <auto...>
+auto flatten(...) WEFT_DELETED;  // axes are template arguments: flatten<1>(x)
+
+}  // namespace weft

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/ops/arrays/diagonal.hpp>
+
+/// Triangles of matrices. Not part of <weft/weft.hpp>. For all element types.
+namespace weft {
+
+/// Keeps the lower triangle of matrices `[..., m, n]` and sets all other elements to 0 (numpy.tril, torch.tril). The
+/// triangle ends with the main diagonal for k = 0, with the k-th diagonal above it or, if k is negative, below it.
+template <Expression Expr>
+[[nodiscard]] auto tril(const Expr& e, std::int64_t k = 0);
+
+/// Keeps the upper triangle of matrices `[..., m, n]`, from diagonal k on, and sets all other elements to 0
+/// (numpy.triu, torch.triu).
+template <Expression Expr>
+[[nodiscard]] auto triu(const Expr& e, std::int64_t k = 0);
+
+/// Returns the rows and columns of the elements of the lower triangle of a matrix `[Rows, Columns]`, row by row, as
+/// `[2, count]` (torch.tril_indices; numpy.tril_indices returns a pair): `const auto [i, j] =
+/// unstack<0>(tril_indices<4>())`.
+template <int Rows, int Columns = Rows, int K = 0>
+[[nodiscard]] auto tril_indices();
+
+/// The same for the upper triangle (torch.triu_indices).
+template <int Rows, int Columns = Rows, int K = 0>
+[[nodiscard]] auto triu_indices();
+
+namespace detail {
+
+template <class Expr>
+auto triangle(const Expr& e, std::int64_t k, bool lower) {
+  const auto x = materialize(e);
+  using X = std::remove_const_t<decltype(x)>;
+  const auto row = expand_dims<1>(indices_along<X, dims_t<X>::rank - 2>(x));
+  const auto column = indices_along<X, dims_t<X>::rank - 1>(x);
+  // column - row <= k, or row - column <= -k
+  const std::int64_t sign = lower ? 1 : -1;
+  return chosen(materialize((column - row) * sign <= k * sign), x, zeros_like(x));
+}
+
+/// The columns of a row of a triangle: those from `begin` up to but not including `end`.
+struct triangle_row {
+  int begin, end;
+  constexpr triangle_row(int row, int columns, int k, bool lower)
+      : begin(lower ? 0 : clipped(row + k, columns)), end(lower ? clipped(row + k + 1, columns) : columns) {}
+  static constexpr int clipped(int column, int columns) { return column < 0 ? 0 : column > columns ? columns : column; }
+};
+
+template <int Rows, int Columns, int K, bool Lower>
+auto triangle_indices() {
+  constexpr int count = [] {
+    int n = 0;
+    for (int i = 0; i < Rows; ++i)
+      n += triangle_row(i, Columns, K, Lower).end - triangle_row(i, Columns, K, Lower).begin;
+    return n;
+  }();
+  tensor<std::int64_t, dims<2, count>> made;
+  std::int64_t* row = made.data();
+  for (int i = 0; i < Rows; ++i) {
+    const triangle_row columns(i, Columns, K, Lower);
+    for (int j = columns.begin; j < columns.end; ++j) row[count] = j, *row++ = i;
+  }
+  return made;
+}
+
+}  // namespace detail
+
+template <Expression Expr>
+auto tril(const Expr& e, std::int64_t k) {
+  static_assert(correct<operand_is_not_a_matrix<dims_t<Expr>>>, "tril: takes matrices, [..., rows, columns]");
+  if constexpr (correct<operand_is_not_a_matrix<dims_t<Expr>>>)
+    return detail::triangle(e, k, true);
+  else
+    return detail::same_after_mistake(e);
+}
+template <Expression Expr>
+auto triu(const Expr& e, std::int64_t k) {
+  static_assert(correct<operand_is_not_a_matrix<dims_t<Expr>>>, "triu: takes matrices, [..., rows, columns]");
+  if constexpr (correct<operand_is_not_a_matrix<dims_t<Expr>>>)
+    return detail::triangle(e, k, false);
+  else
+    return detail::same_after_mistake(e);
+}
+
+template <int Rows, int Columns, int K>
+auto tril_indices() {
+  return detail::triangle_indices<Rows, Columns, K, true>();
+}
+template <int Rows, int Columns, int K>
+auto triu_indices() {
+  return detail::triangle_indices<Rows, Columns, K, false>();
+}
+
+template <auto...>
+auto tril(...) WEFT_DELETED;  // the diagonal is an argument: tril(x, -1)
+template <auto...>
+auto triu(...) WEFT_DELETED;  // the diagonal is an argument: triu(x, 1)
+
+}  // namespace weft

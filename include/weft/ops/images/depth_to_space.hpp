@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/ops/arrays/regroup.hpp>
+#include <weft/ops/arrays/transpose.hpp>
+#include <weft/ops/images/window.hpp>
+
+/// Blocks of pixels as channels, and as batches. Not part of <weft/weft.hpp>. For all element types; one copy each.
+namespace weft {
+
+/// The order of the channels in which a block of pixels is stored. Weights that were trained with one order do not fit
+/// the other. The names are ONNX's.
+enum class depth_order : unsigned char {
+  dcr,  ///< by pixel, then by channel of the image (TensorFlow)
+  crd,  ///< by channel of the image, then by pixel (PyTorch's pixel_shuffle and unfold)
+};
+
+/// Moves channels into blocks of pixels (tf.nn.depth_to_space): `depth_to_space<2>(x)` of images `[batch, h, w, 4 * c]`
+/// is
+/// `[batch, 2 * h, 2 * w, c]`. Throws invalid_argument if a run-time extent is not divisible.
+template <int Block, depth_order Order = depth_order::dcr, Expression Expr>
+[[nodiscard]] auto depth_to_space(const Expr& images);
+
+/// Moves blocks of pixels into channels, the inverse of depth_to_space (tf.nn.space_to_depth): `space_to_depth<2>(x)`
+/// of images `[batch, h, w, c]` is `[batch, h / 2, w / 2, 4 * c]`.
+template <int Block, depth_order Order = depth_order::dcr, Expression Expr>
+[[nodiscard]] auto space_to_depth(const Expr& images);
+
+/// depth_to_space in PyTorch's order (torch.nn.functional.pixel_shuffle): the channels of an image `[batch, h, w, c]`
+/// are those of PyTorch's `[batch, c, h, w]`, so that trained filters need no other order.
+template <int Block, Expression Expr>
+[[nodiscard]] auto pixel_shuffle(const Expr& images) {
+  return depth_to_space<Block, depth_order::crd>(images);
+}
+
+/// space_to_depth in PyTorch's order (torch.nn.functional.pixel_unshuffle).
+template <int Block, Expression Expr>
+[[nodiscard]] auto pixel_unshuffle(const Expr& images) {
+  return space_to_depth<Block, depth_order::crd>(images);
+}
+
+/// Moves blocks of pixels into the batch (tf.space_to_batch): `space_to_batch<2>(x)` of images `[batch, h, w, c]` is
+/// `[4 * batch, h / 2, w / 2, c]`, all images for the first pixel of the blocks first. `pad` adds the paddings.
+template <int Height, int Width = Height, Expression Expr>
+[[nodiscard]] auto space_to_batch(const Expr& images);
+
+/// The inverse of space_to_batch (tf.batch_to_space). `slice` crops the result.
+template <int Height, int Width = Height, Expression Expr>
+[[nodiscard]] auto batch_to_space(const Expr& images);
+
+namespace detail {
+
+constexpr bool divides(std::int64_t by, std::int64_t extent) { return by > 0 && (extent < 0 || extent % by == 0); }
+
+/// Divides axes of images, permutes the parts and joins them. `Divided` and `Result` are the extents, Images those of
+/// x. The axes of `Divided` that belong to one axis of Images are the axis and the block's part of it.
+template <class Divided, class Result, int... Order, class X, class F, class G>
+auto moved_blocks(const X& x, F divided, G result) {
+  const auto moved = transpose<Order...>(regrouped<Divided>(x, divided));
+  return regrouped<Result>(moved, [&](const shape&) { return result(extents_of(x)); });
+}
+
+/// The extents of images as operands of arithmetic, and those of a block.
+template <class D, int Height, int Width = Height>
+struct image_blocks {
+  static constexpr auto n = extent_of<D, 0>(), h = extent_of<D, 1>(), w = extent_of<D, 2>(), c = extent_of<D, 3>();
+  static constexpr auto y = extent<Height>, x = extent<Width>, block = extent<Height * Width>;
+};
+
+}  // namespace detail
+
+/// The extents must be divisible by those of a block: batch, height, width or channels, whichever is divided.
+template <class Images, int Batch, int Height, int Width, int Channels>
+struct extents_not_divisible
+    : mistake<!(detail::divides(Batch, Images::spec[0]) && detail::divides(Height, Images::spec[1]) &&
+                detail::divides(Width, Images::spec[2]) && detail::divides(Channels, Images::spec[3]))> {};
+
+template <int Block, depth_order Order, Expression Expr>
+auto depth_to_space(const Expr& images) {
+  using D = dims_t<Expr>;
+  constexpr int B = Block, BB = Block * Block;
+  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, 1, 1, 1, BB>>;
+  static_assert(
+      correct<mistaken>,
+      "depth_to_space: needs images [batch, height, width, channels], with channels divisible by block * block");
+  if constexpr (correct<mistaken>) {
+    using b = detail::image_blocks<D, B>;
+    using To = dims<b::n, b::h * b::y, b::w * b::x, b::c / b::block>;
+    const auto to = [](const shape& s) { return shape(s[0], s[1] * B, s[2] * B, s[3] / BB); };
+    if constexpr (Order == depth_order::dcr)
+      return detail::moved_blocks<dims<b::n, b::h, b::w, b::y, b::x, b::c / b::block>, To, 0, 1, 3, 2, 4, 5>(
+          materialize(images), [](const shape& s) { return shape(s[0], s[1], s[2], B, B, s[3] / BB); }, to);
+    else
+      return detail::moved_blocks<dims<b::n, b::h, b::w, b::c / b::block, b::y, b::x>, To, 0, 1, 4, 2, 5, 3>(
+          materialize(images), [](const shape& s) { return shape(s[0], s[1], s[2], s[3] / BB, B, B); }, to);
+  } else {
+    return detail::same_after_mistake(images);
+  }
+}
+
+namespace detail {
+
+/// Divides images into blocks, [batch, h / block, block height, w / block, block width, channels], and permutes the
+/// axes.
+template <int Height, int Width, class To, int... Order, class X, class G>
+auto divided_blocks(const X& x, G to) {
+  using b = image_blocks<dims_t<X>, Height, Width>;
+  return moved_blocks<dims<b::n, b::h / b::y, b::y, b::w / b::x, b::x, b::c>, To, Order...>(
+      x, [](const shape& s) { return shape(s[0], s[1] / Height, Height, s[2] / Width, Width, s[3]); }, to);
+}
+
+}  // namespace detail
+
+template <int Block, depth_order Order, Expression Expr>
+auto space_to_depth(const Expr& images) {
+  using D = dims_t<Expr>;
+  constexpr int B = Block;
+  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, 1, B, B, 1>>;
+  static_assert(correct<mistaken>,
+                "space_to_depth: needs images [batch, height, width, channels] that can be divided into blocks");
+  if constexpr (correct<mistaken>) {
+    using b = detail::image_blocks<D, B>;
+    using To = dims<b::n, b::h / b::y, b::w / b::x, b::c * b::block>;
+    const auto to = [](const shape& s) { return shape(s[0], s[1] / B, s[2] / B, s[3] * B * B); };
+    if constexpr (Order == depth_order::dcr)
+      return detail::divided_blocks<B, B, To, 0, 1, 3, 2, 4, 5>(materialize(images), to);
+    else
+      return detail::divided_blocks<B, B, To, 0, 1, 3, 5, 2, 4>(materialize(images), to);
+  } else {
+    return detail::same_after_mistake(images);
+  }
+}
+
+template <int Height, int Width, Expression Expr>
+auto space_to_batch(const Expr& images) {
+  using D = dims_t<Expr>;
+  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, 1, Height, Width, 1>>;
+  static_assert(
+      correct<mistaken>,
+      "space_to_batch: needs images [batch, height, width, channels] that can be divided into blocks; pad them");
+  if constexpr (correct<mistaken>) {
+    using b = detail::image_blocks<D, Height, Width>;
+    return detail::divided_blocks<Height, Width, dims<b::block * b::n, b::h / b::y, b::w / b::x, b::c>, 2, 4, 0, 1, 3,
+                                  5>(materialize(images), [](const shape& s) {
+      return shape(s[0] * Height * Width, s[1] / Height, s[2] / Width, s[3]);
+    });
+  } else {
+    return detail::same_after_mistake(images);
+  }
+}
+
+template <int Height, int Width, Expression Expr>
+auto batch_to_space(const Expr& images) {
+  using D = dims_t<Expr>;
+  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, Height * Width, 1, 1, 1>>;
+  static_assert(correct<mistaken>,
+                "batch_to_space: needs images [batch, height, width, channels], with a batch divisible by the block");
+  if constexpr (correct<mistaken>) {
+    using b = detail::image_blocks<D, Height, Width>;
+    return detail::moved_blocks<dims<b::y, b::x, b::n / b::block, b::h, b::w, b::c>,
+                                dims<b::n / b::block, b::h * b::y, b::w * b::x, b::c>, 2, 3, 0, 4, 1, 5>(
+        materialize(images),
+        [](const shape& s) { return shape(Height, Width, s[0] / (Height * Width), s[1], s[2], s[3]); },
+        [](const shape& s) { return shape(s[0] / (Height * Width), s[1] * Height, s[2] * Width, s[3]); });
+  } else {
+    return detail::same_after_mistake(images);
+  }
+}
+
+template <auto...>
+auto depth_to_space(...) WEFT_DELETED;  // the block is a template argument: depth_to_space<2>(images)
+template <auto...>
+auto space_to_depth(...) WEFT_DELETED;  // the block is a template argument: space_to_depth<2>(images)
+template <auto...>
+auto pixel_shuffle(...) WEFT_DELETED;  // the factor is a template argument: pixel_shuffle<2>(images)
+template <auto...>
+auto pixel_unshuffle(...) WEFT_DELETED;  // the factor is a template argument: pixel_unshuffle<2>(images)
+
+}  // namespace weft
