@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/ops/products/linear_algebra.hpp>
+#include <weft/ops/linear_algebra/lu.hpp>
 #include <weft/train/schedules.hpp>
 #include <weft/weft.hpp>
 

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <weft/ops/arrays/diagonal.hpp>
-#include <weft/ops/products/linear_algebra.hpp>
+#include <weft/ops/linear_algebra/cholesky.hpp>
+#include <weft/ops/linear_algebra/eigen.hpp>
+#include <weft/ops/linear_algebra/matrix_functions.hpp>
+#include <weft/ops/linear_algebra/qr.hpp>
+#include <weft/ops/linear_algebra/svd.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
+
+// case cholesky_not_square: The matrix is not square.
+// error: matrices_are_not_square
+// error: cholesky: needs square matrices \[\.\.\., n, n\] of float or double: cast<float>\(x\)
+tensor<float, dims<4, 3>> x;
+auto l = cholesky(x);                              // wrong
+auto l = cholesky(matmul<transpose_of::b>(x, x));  // right
 
 // case determinant_integers: The determinant of integers.
 // error: not_floating
@@ -17,6 +28,13 @@ auto y = determinant(cast<double>(x));  // right
 tensor<float, dims<4, 3>> x;
 auto y = diag_part(x);                              // wrong
 auto y = diag_part(matmul<transpose_of::b>(x, x));  // right
+
+// case eigh_integers: The eigenvalues of integers.
+// error: not_floating
+// error: eigh: needs square matrices \[\.\.\., n, n\] of float or double: cast<float>\(x\)
+tensor<int, dims<2, 2>> x;
+auto [values, vectors] = eigh(x);                // wrong
+auto [values, vectors] = eigh(cast<double>(x));  // right
 
 // case eye_vector: The identity has one extent.
 // error: identity_is_not_a_matrix
@@ -37,6 +55,14 @@ auto y = inverse(x);
 tensor<float, dims<3>> u{1, 2, 3};
 auto y = inverse(u);                            // wrong
 auto y = inverse(tensor<float, dims<3, 3>>());  // right
+
+// case lstsq_rows: The right sides have other rows than the matrix.
+// error: right_sides_differ
+// error: lstsq: needs \[\.\.\., m, n\] and \[\.\.\., m, k\] of float or double: cast<float>\(x\)
+tensor<float, dims<4, 3>> a;
+tensor<float, dims<3, 1>> b;  // wrong
+tensor<float, dims<4, 1>> b;  // right
+auto x = lstsq(a, b);
 
 // case matmul: The inner extents differ.
 // error: matmul_shapes_differ
@@ -146,6 +172,25 @@ tensor<float, dims<4>> b;
 auto y = matmul(a, b);                       // wrong
 auto y = matmul(a, reshape<dims<4, 1>>(b));  // right
 
+// case matrix_power_argument: The exponent is an argument.
+// error: the exponent is a template argument: matrix_power<3>\(a\)
+tensor<float, dims<2, 2>> a;
+auto y = matrix_power(a, 3);  // wrong
+auto y = matrix_power<3>(a);  // right
+
+// case qr_argument: The mode is an argument.
+// error: the mode is a template argument: qr<qr_mode::complete>\(a\)
+tensor<float, dims<3, 2>> a;
+auto [q, r] = qr(a, true);               // wrong
+auto [q, r] = qr<qr_mode::complete>(a);  // right
+
+// case qr_vector: The operand is a vector.
+// error: operand_is_not_a_matrix
+// error: qr: needs matrices \[\.\.\., m, n\] of float or double: cast<float>\(x\)
+tensor<float, dims<4>> x;
+auto [q, r] = qr(x);                       // wrong
+auto [q, r] = qr(reshape<dims<4, 1>>(x));  // right
+
 // case solve_double: The operands have two element types.
 // error: element_types_differ
 // error: solve: needs \[\.\.\., n, n\] and \[\.\.\., n, m\] of float or double: cast<float>\(x\)
@@ -178,3 +223,16 @@ tensor<float, dims<3, 4>> a;
 tensor<float, dims<4, 5>> b;
 auto y = a * b;         // wrong
 auto y = matmul(a, b);  // right
+
+// case svd_argument: The form of other libraries.
+// error: svd\(a\) is the reduced form \(full_matrices=False\); svdvals\(a\) are the values alone
+tensor<float, dims<3, 2>> a;
+auto [u, s, vt] = svd(a, false);  // wrong
+auto [u, s, vt] = svd(a);         // right
+
+// case triangular_solve_option: The option is a bool.
+// error: options are in braces: triangular_solve\(a, b, \{\.lower = false\}\)
+tensor<float, dims<3, 3>> a;
+tensor<float, dims<3, 1>> b;
+auto x = triangular_solve(a, b, false);             // wrong
+auto x = triangular_solve(a, b, {.lower = false});  // right

@@ -10,6 +10,7 @@ set(device_tests
     ops.dropout
     ops.elementwise_gradients
     ops.extents
+    ops.factorizations
     ops.gather
     ops.image_operations
     ops.linear_algebra

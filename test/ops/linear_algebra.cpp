@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 #include <vector>
-#include <weft/ops/products/linear_algebra.hpp>
+#include <weft/ops/linear_algebra/lu.hpp>
 
 #include "errors.hpp"
 #include "gradient_check.hpp"

@@ -15,7 +15,7 @@
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/index/sort.hpp>
 #include <weft/ops/index/unique.hpp>
-#include <weft/ops/products/linear_algebra.hpp>
+#include <weft/ops/linear_algebra/lu.hpp>
 #include <weft/ops/random/dropout.hpp>
 #include <weft/ops/random/shuffle.hpp>
 #include <weft/ops/reduce/scan.hpp>

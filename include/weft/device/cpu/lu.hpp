@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include <weft/device/cpu/matmul.hpp>
+#include <weft/device/cpu/matrices.hpp>
 #include <weft/device/cpu/pivots.hpp>
 #if defined(WEFT_HAS_LAPACK)
   #include <weft/device/cpu/lu_lapack.hpp>
@@ -59,7 +60,7 @@ struct reference_lu {
       multiversioned_up_to_avx2([&] { regular = factorize_columns(n, begin, end, a, pivots) && regular; });
       if (behind == 0) break;
       T* const right = a + begin * n + end;
-      solve_triangle<T>({end - begin, n, false, false}, a + begin * n + begin, behind, right, n, nullptr);
+      solve_triangle<T>({end - begin, n, false, false, true}, a + begin * n + begin, behind, right, n, nullptr);
       detail::subtract_product<T>({behind, behind, end - begin}, a + end * n + begin, n, right, n, a + end * n + end, n,
                                   pool);
     }
@@ -71,9 +72,26 @@ struct reference_lu {
   static void solve(std::size_t n, std::size_t m, const T* lu, const std::int32_t* pivots, bool transposed, T* x,
                     thread_pool* pool) {
     for (std::size_t i = 0; !transposed && i < n; ++i) detail::exchange_pivot(i, pivots[i], m, x);
-    solve_triangle<T>({n, n, transposed, transposed}, lu, m, x, m, pool);
-    solve_triangle<T>({n, n, !transposed, transposed}, lu, m, x, m, pool);
+    solve_triangle<T>({n, n, transposed, transposed, !transposed}, lu, m, x, m, pool);
+    solve_triangle<T>({n, n, !transposed, transposed, transposed}, lu, m, x, m, pool);
     for (std::size_t i = n; transposed && i-- > 0;) detail::exchange_pivot(i, pivots[i], m, x);
+  }
+
+  /// Solves op(A) y = x in place, where x has m columns.
+  template <class T>
+  static void solve_triangle(const detail::triangle& t, const T* a, std::size_t m, T* x, std::size_t ldx,
+                             thread_pool* pool) {
+    const bool forward = t.upper == t.transposed;
+    for (std::size_t done = 0; done < t.n; done += width) {
+      const std::size_t size = detail::least(width, t.n - done), left = t.n - done - size;
+      const std::size_t begin = forward ? done : left, end = begin + size;
+      multiversioned_up_to_avx2([&] { solve_block(t, begin, end, a, m, x, ldx); });
+      if (left == 0) break;
+      const std::size_t to = forward ? end : 0;
+      detail::subtract_product<T>({left, m, size, t.transposed},
+                                  a + (t.transposed ? begin * t.lda + to : to * t.lda + begin), t.lda, x + begin * ldx,
+                                  ldx, x + to * ldx, ldx, pool);
+    }
   }
 
  private:
@@ -104,27 +122,9 @@ struct reference_lu {
     return regular;
   }
 
-  struct triangle {
-    std::size_t n, lda;
-    bool upper, transposed;  // lower triangles have a unit diagonal
-  };
   template <class T>
-  static void solve_triangle(const triangle& t, const T* a, std::size_t m, T* x, std::size_t ldx, thread_pool* pool) {
-    const bool forward = t.upper == t.transposed;
-    for (std::size_t done = 0; done < t.n; done += width) {
-      const std::size_t size = detail::least(width, t.n - done), left = t.n - done - size;
-      const std::size_t begin = forward ? done : left, end = begin + size;
-      multiversioned_up_to_avx2([&] { solve_block(t, begin, end, a, m, x, ldx); });
-      if (left == 0) break;
-      const std::size_t to = forward ? end : 0;
-      detail::subtract_product<T>({left, m, size, t.transposed},
-                                  a + (t.transposed ? begin * t.lda + to : to * t.lda + begin), t.lda, x + begin * ldx,
-                                  ldx, x + to * ldx, ldx, pool);
-    }
-  }
-  template <class T>
-  static WEFT_INLINE void solve_block(const triangle& t, std::size_t begin, std::size_t end, const T* a, std::size_t m,
-                                      T* x, std::size_t ldx) {
+  static WEFT_INLINE void solve_block(const detail::triangle& t, std::size_t begin, std::size_t end, const T* a,
+                                      std::size_t m, T* x, std::size_t ldx) {
     const bool forward = t.upper == t.transposed;
     for (std::size_t r = 0; r < end - begin; ++r) {
       const std::size_t i = forward ? begin + r : end - 1 - r;
@@ -133,7 +133,7 @@ struct reference_lu {
         detail::subtract_multiple(m, t.transposed ? a[k * t.lda + i] : a[i * t.lda + k], x + k * ldx, x + i * ldx);
       }
       const T diagonal = a[i * t.lda + i];
-      for (std::size_t c = 0; t.upper && c < m; ++c) x[i * ldx + c] /= diagonal;
+      for (std::size_t c = 0; !t.unit && c < m; ++c) x[i * ldx + c] /= diagonal;
     }
   }
 };

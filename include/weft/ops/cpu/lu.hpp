@@ -25,6 +25,8 @@ class scaled_product {
     exponent_ += more;
   }
   double value() const { return std::isfinite(product_) ? std::ldexp(product_, exponent_) : product_; }
+  double sign() const { return product_ > 0 ? 1 : product_ < 0 ? -1 : product_; }
+  double log_magnitude() const { return std::log(std::abs(product_)) + exponent_ * 0.693147180559945309; }
 
  private:
   double product_ = 1;
@@ -32,11 +34,11 @@ class scaled_product {
 };
 
 template <class T>
-double determinant_of(std::size_t n, const T* lu, const std::int32_t* pivots) {
+scaled_product determinant_of(std::size_t n, const T* lu, const std::int32_t* pivots) {
   scaled_product product;
   for (std::size_t i = 0; i < n; ++i)
     product.multiply(static_cast<std::size_t>(pivots[i]) == i ? double{lu[i * n + i]} : -double{lu[i * n + i]});
-  return product.value();
+  return product;
 }
 
 /// Computes the cofactors of a singular matrix by elimination with complete pivoting, P A Q = L U. If n - 1 pivots are
@@ -81,7 +83,7 @@ void singular_cofactors(std::size_t n, T* a, T* work, std::int32_t* order, T* y)
           static_cast<T>(product * double{z[i]} * double{x[j]});
 }
 
-enum class lu_task : unsigned char { inverse, determinant, solve, cofactors };
+enum class lu_task : unsigned char { inverse, determinant, slogdet, solve, cofactors };
 
 /// Factorizes each matrix of the first operand and performs the task.
 template <class T, lu_task Task, class Library = library::best_lu>
@@ -91,12 +93,13 @@ class lu_kernel final : public kernel {
       : a_(p.input_slots[0]),
         b_(p.input_slots[p.node.inputs.size() - 1]),
         y_(p.output_slots[0]),
+        second_(p.output_slots[p.node.outputs.size() - 1]),
         name_(p.node.op->name),
         extents_(p.inputs[0].extents),
         transposed_(transposed) {
     const shape& result = p.outputs[0].extents;
     n_ = static_cast<std::size_t>(extents_[extents_.rank - 1]);
-    columns_ = Task == lu_task::determinant ? 0 : static_cast<std::size_t>(result[result.rank - 1]);
+    columns_ = no_matrix ? 0 : static_cast<std::size_t>(result[result.rank - 1]);
     std::size_t count = 1;
     for (std::size_t i = 0; i + 2 < extents_.rank; ++i) count *= static_cast<std::size_t>(extents_[i]);
     constexpr std::size_t per_call = 1000, worth_sharing = std::size_t{1} << 19, most = 16;  // multiply-adds
@@ -138,6 +141,7 @@ class lu_kernel final : public kernel {
  private:
   static constexpr std::size_t none = ~std::size_t{0};
   static constexpr bool is_cofactors = Task == lu_task::cofactors;
+  static constexpr bool no_matrix = Task == lu_task::determinant || Task == lu_task::slogdet;
   struct place {
     sequence<T> lu, work;
     sequence<std::int32_t> pivots;
@@ -151,8 +155,13 @@ class lu_kernel final : public kernel {
     };
     copy();
     const bool regular = Library::factorize(n_, lu, p.pivots.data(), pool);
-    if constexpr (Task == lu_task::determinant) {
-      y[i] = regular ? static_cast<T>(determinant_of(n_, lu, p.pivots.data())) : T(0);
+    if constexpr (no_matrix) {
+      scaled_product product;
+      product.multiply(0);
+      if (regular) product = determinant_of(n_, lu, p.pivots.data());
+      y[i] = static_cast<T>(Task == lu_task::slogdet ? product.sign() : product.value());
+      if (Task == lu_task::slogdet)
+        reinterpret_cast<T*>(f.buffers[second_])[i] = static_cast<T>(product.log_magnitude());
     } else {
       if (is_cofactors && !regular) {
         copy();
@@ -169,13 +178,13 @@ class lu_kernel final : public kernel {
         __builtin_memcpy(x, reinterpret_cast<const T*>(f.buffers[b_]) + i * n_ * columns_, n_ * columns_ * sizeof(T));
       Library::solve(n_, columns_, lu, p.pivots.data(), transposed_ || is_cofactors, x, pool);
       if (is_cofactors) {
-        const double determinant = determinant_of(n_, lu, p.pivots.data());
+        const double determinant = determinant_of(n_, lu, p.pivots.data()).value();
         for (std::size_t e = 0; e < n_ * n_; ++e) x[e] = static_cast<T>(determinant * double{x[e]});
       }
     }
   }
 
-  std::uint32_t a_, b_, y_;
+  std::uint32_t a_, b_, y_, second_;
   const char* name_;
   shape extents_;
   bool transposed_;

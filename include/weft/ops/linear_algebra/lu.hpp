@@ -3,12 +3,12 @@
 
 #include <weft/ops/aliases.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/cpu/linear_algebra.hpp>
+#include <weft/ops/cpu/lu.hpp>
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/products/matmul.hpp>
 
-/// Inverses, determinants and linear systems, for one matrix or many. Not part of <weft/weft.hpp>.
+/// Inverses, determinants and linear systems by LU factorization, for one matrix or many. Not part of <weft/weft.hpp>.
 namespace weft {
 
 /// Returns the inverse of each matrix, `[..., n, n]`, float or double (tf.linalg.inv), by LU factorization with partial
@@ -21,6 +21,12 @@ template <Expression Expr>
 /// gradients throw invalid_argument if a pivot is 0.
 template <Expression Expr>
 [[nodiscard]] auto determinant(const Expr& e);
+
+/// Returns the sign, -1, 0 or 1, and the logarithm of the magnitude of the determinant of each matrix, `[..., n, n]`,
+/// float or double (tf.linalg.slogdet): `auto [sign, log_magnitude] = slogdet(a)`. They are 0 and -inf if a pivot is 0;
+/// the gradient then throws invalid_argument.
+template <Expression Expr>
+[[nodiscard]] auto slogdet(const Expr& e);
 
 /// Solves a x = b for x, with a `[..., n, n]` and b `[..., n, m]`, float or double (tf.linalg.solve): `solve(a, b)`;
 /// `solve<transpose_of::a>(a, b)` transposes a. Uses LU factorization with partial pivoting. Throws invalid_argument if
@@ -81,6 +87,19 @@ struct determinant_op {
   }
 };
 
+/// Results: the sign and the logarithm.
+template <class T>
+struct slogdet_op {
+  static constexpr const char* name = "slogdet";
+  static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::slogdet>(p); }
+  static void gradient(gradient_context& g) {
+    if (!g.has_upstream(1)) return;
+    const std::size_t rank = g.input(0).extents().rank;
+    g.set_gradient(0, expand_dims(g.upstream(1), {rank - 2, rank - 1}) *
+                          record<inverse_op<T>>({g.input(0)}, g.input(0).info(), {true}));
+  }
+};
+
 /// Inputs: the matrices, transposed or not, and the right sides.
 template <class T>
 struct solve_op {
@@ -101,10 +120,9 @@ struct solve_op {
 
 WEFT_COLD_END
 
-/// Right sides must have the rows and the leading extents of the matrices: `[..., n, n]` and `[..., n, m]`.
+/// Right sides must have the rows and the leading extents of the matrices: `[..., m, n]` and `[..., m, k]`.
 template <class A, class B>
-struct right_sides_differ : mistake<A::rank != B::rank || !detail::matmul_fits(A::spec, B::spec, transpose_of::none)> {
-};
+struct right_sides_differ : mistake<A::rank != B::rank || !detail::matmul_fits(A::spec, B::spec, transpose_of::a)> {};
 
 template <Expression Expr>
 auto inverse(const Expr& e) {
@@ -135,6 +153,24 @@ auto determinant(const Expr& e) {
     shape extents = extents_of(x);
     extents.rank -= 2;
     return call_operation<determinant_op<T>, T, without_axes<D, std::uint32_t{3} << (D::rank - 2)>>(extents, {}, x);
+  }
+}
+
+template <Expression Expr>
+auto slogdet(const Expr& e) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
+  static_assert(correct<mistake>, "slogdet: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  if constexpr (!correct<mistake>) {
+    return std::tuple{detail::after_mistake<T, dims<>>(e), detail::after_mistake<T, dims<>>(e)};
+  } else {
+    if constexpr (Expr::symbolic) gpu::compile_kernels<matmul_op, T>();
+    const auto x = materialize(e);
+    shape extents = extents_of(x);
+    extents.rank -= 2;
+    const typed_result<T, without_axes<D, std::uint32_t{3} << (D::rank - 2)>> each{extents};
+    return call_operation<slogdet_op<T>>(std::tuple{each, each}, {}, x);
   }
 }
 

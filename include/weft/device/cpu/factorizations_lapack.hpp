@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+
+#include <weft/device/cpu/lapack.hpp>
+#include <weft/device/cpu/matrices.hpp>
+#include <weft/device/cpu/openblas.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::library {
+
+/// Factorizations by LAPACK. It sees the transposed matrices, since it stores them by columns: A = Q R is computed as
+/// A' = R' Q', and A = U S V' as A' = V S U', so no elements move.
+struct lapack_factorizations {
+  /// Overwrites the lower triangle of a symmetric matrix by L with L L' = A; the rest is undefined. Returns false if
+  /// the matrix is not positive definite.
+  template <class T>
+  static bool cholesky(std::size_t n, T* a) {
+    keep_openblas_on_one_thread();
+    const int size = lapack_extent(n);
+    int info = 0;
+    fortran::potrf("U", &size, a, &size, &info, 1);
+    return info == 0;
+  }
+
+  template <class T>
+  static detail::matrix_needs qr_needs(std::size_t m, std::size_t n, std::size_t columns) {
+    const auto first = query<T>([&](auto w) { householder<T>(m, n, nullptr, nullptr, w); });
+    const auto second = query<T>([&](auto w) { orthogonal<T>(m, columns, n, nullptr, nullptr, w); });
+    return first.elements > second.elements ? first : second;
+  }
+  /// Overwrites a matrix of m >= n rows by R and, below the diagonal, the n Householder vectors of Q.
+  template <class T>
+  static void householder(std::size_t m, std::size_t n, T* a, T* tau, const detail::matrix_memory<T>& w) {
+    keep_openblas_on_one_thread();
+    const int rows = lapack_extent(n), columns = lapack_extent(m);
+    int info = 0;
+    fortran::gelqf(&rows, &columns, a, &rows, tau, w.elements, &w.count, &info);
+  }
+  /// Overwrites n Householder vectors below the diagonal by the first columns of Q.
+  template <class T>
+  static void orthogonal(std::size_t m, std::size_t columns, std::size_t n, T* q, const T* tau,
+                         const detail::matrix_memory<T>& w) {
+    const int rows = lapack_extent(columns), length = lapack_extent(m), vectors = lapack_extent(n);
+    int info = 0;
+    fortran::orglq(&rows, &length, &vectors, q, &rows, tau, w.elements, &w.count, &info);
+  }
+
+  template <class T>
+  static detail::matrix_needs svd_needs(std::size_t m, std::size_t n) {
+    auto needs = query<T>([&](auto w) { svd<T>(true, m, n, nullptr, nullptr, nullptr, nullptr, w); });
+    needs.integers = 8 * (m < n ? m : n);
+    return needs;
+  }
+  /// Destroys `a`. The singular values are in descending order.
+  template <class T>
+  static bool svd(bool vectors, std::size_t m, std::size_t n, T* a, T* u, T* s, T* vt,
+                  const detail::matrix_memory<T>& w) {
+    keep_openblas_on_one_thread();
+    const int rows = lapack_extent(n), columns = lapack_extent(m), k = rows < columns ? rows : columns;
+    int info = 0;
+    fortran::gesdd(vectors ? "S" : "N", &rows, &columns, a, &rows, s, vt, &rows, u, &k, w.elements, &w.count,
+                   w.integers, &info, 1);
+    return info == 0;
+  }
+
+  template <class T>
+  static detail::matrix_needs eigh_needs(std::size_t n) {
+    return query<T>([&](auto w) { eigh<T>(true, n, nullptr, nullptr, w); });
+  }
+  /// Overwrites a symmetric matrix, of which it reads the lower triangle, by its eigenvectors, in rows. The eigenvalues
+  /// are in ascending order.
+  template <class T>
+  static bool eigh(bool vectors, std::size_t n, T* a, T* values, const detail::matrix_memory<T>& w) {
+    keep_openblas_on_one_thread();
+    const int size = lapack_extent(n);
+    int info = 0;
+    fortran::syevd(vectors ? "V" : "N", "U", &size, a, &size, values, w.elements, &w.count, w.integers,
+                   &w.integer_count, &info, 1, 1);
+    return info == 0;
+  }
+
+  template <class T>
+  static detail::matrix_needs eigvals_needs(std::size_t n) {
+    return query<T>([&](auto w) { eigvals<T>(n, nullptr, nullptr, nullptr, w); });
+  }
+  /// Destroys `a`.
+  template <class T>
+  static bool eigvals(std::size_t n, T* a, T* real, T* imaginary, const detail::matrix_memory<T>& w) {
+    keep_openblas_on_one_thread();
+    const int size = lapack_extent(n), one = 1;
+    int info = 0;
+    fortran::geev("N", "N", &size, a, &size, real, imaginary, nullptr, &one, nullptr, &one, w.elements, &w.count, &info,
+                  1, 1);
+    return info == 0;
+  }
+
+ private:
+  template <class T, class Call>
+  static detail::matrix_needs query(const Call& call) {
+    T elements = 0;
+    int integers = 0;
+    call(detail::matrix_memory<T>{&elements, &integers, -1, -1});
+    // A float may round the number down.
+    return {static_cast<std::size_t>(elements * (1 + 1e-6)) + 1, static_cast<std::size_t>(integers)};
+  }
+};
+
+}  // namespace weft::library
+WEFT_COLD_END

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <weft/device/cpu/chunks.hpp>
+#include <weft/device/cpu/factorizations.hpp>
+#include <weft/ops/operation.hpp>
+#include <weft/tensor/sequence.hpp>
+#include <weft/tensor/tensor.hpp>
+
+/// CPU kernels that factorize each matrix of a batch.
+WEFT_COLD_BEGIN
+namespace weft::detail {
+
+/// Runs a task for each matrix of the first operand, with the matrices and vectors that belong to it in the other
+/// operands and in the results. A task has
+///   - `static constexpr const char* failure`, the rest of the error "matrix 3 of [8, 2, 2] ...";
+///   - `needs()`, the memory for one matrix, and `multiply_adds()`, its work;
+///   - `run(operands, results, memory)`, which returns false if the matrix has no such factorization.
+template <class T, class Task>
+class matrix_kernel final : public kernel {
+ public:
+  matrix_kernel(const prepare_context& p, const Task& task)
+      : task_(task), needs_(task.needs()), name_(p.node.op->name), extents_(p.inputs[0].extents) {
+    std::size_t count = 1;
+    for (std::size_t i = 0; i + 2 < extents_.rank; ++i) count *= static_cast<std::size_t>(extents_[i]);
+    const auto add = [&](sequence<place>& to, const shape& extents, std::uint32_t slot) {
+      std::size_t elements = 1;
+      for (std::size_t i = extents_.rank - 2; i < extents.rank; ++i) elements *= static_cast<std::size_t>(extents[i]);
+      to.push_back({slot, elements});
+    };
+    for (std::size_t i = 0; i < p.node.inputs.size(); ++i) add(operands_, p.inputs[i].extents, p.input_slots[i]);
+    for (std::size_t i = 0; i < p.node.outputs.size(); ++i) add(results_, p.outputs[i].extents, p.output_slots[i]);
+    constexpr std::size_t per_call = 1000, worth_sharing = std::size_t{1} << 19;  // multiply-adds
+    chunks_ = device::chunks(count, count * (task_.multiply_adds() + per_call), worth_sharing);
+    if (chunks_.count > max_chunks) chunks_.count = max_chunks;
+    if (operands_.size() > max_places || results_.size() > max_places)
+      throw error(error_code::unimplemented, name_, {"takes at most ", max_places, " operands"});
+  }
+
+  void run(const kernel_context& f) override {
+    constexpr std::size_t none = ~std::size_t{0};
+    std::size_t failed[max_chunks];
+    for (std::size_t& one : failed) one = none;
+    chunks_.run(f, [&](std::size_t c, std::size_t begin, std::size_t end) {
+      std::byte* const mine = f.workspace + c * bytes();
+      const matrix_memory<T> memory{
+          reinterpret_cast<T*>(mine), reinterpret_cast<int*>(mine + needs_.elements * sizeof(T)),
+          static_cast<int>(least(needs_.elements, std::size_t{0x7fffffff})), static_cast<int>(needs_.integers)};
+      const T* operands[max_places];
+      T* results[max_places] = {};
+      for (std::size_t i = begin; i < end; ++i) {
+        for (std::size_t k = 0; k < operands_.size(); ++k)
+          operands[k] = reinterpret_cast<const T*>(f.buffers[operands_[k].slot]) + i * operands_[k].elements;
+        for (std::size_t k = 0; k < results_.size(); ++k)
+          if (std::byte* const to = f.buffers[results_[k].slot])
+            results[k] = reinterpret_cast<T*>(to) + i * results_[k].elements;
+        if (!task_.run(operands, results, memory) && failed[c] == none) failed[c] = i;
+      }
+    });
+    for (const std::size_t i : failed)
+      if (i != none)
+        throw error(error_code::invalid_argument, name_,
+                    {"matrix ", i, " of ", to_string(extents_), " ", Task::failure});
+  }
+  std::size_t workspace_bytes() const override { return chunks_.count * bytes(); }
+  std::string describe() const override {
+    return str_cat({name_, " of ", chunks_.items, " ", extents_[extents_.rank - 2], "x", extents_[extents_.rank - 1]});
+  }
+
+ private:
+  static constexpr std::size_t max_chunks = 16, max_places = 8;
+  struct place {
+    std::uint32_t slot;
+    std::size_t elements;  // of one matrix or vector
+  };
+
+  std::size_t bytes() const { return (needs_.elements * sizeof(T) + needs_.integers * sizeof(int) + 63) / 64 * 64; }
+
+  Task task_;
+  matrix_needs needs_;
+  const char* name_;
+  shape extents_;
+  sequence<place> operands_, results_;
+  device::chunks chunks_;
+};
+
+/// The extents of each matrix of a value.
+struct matrix_extents {
+  std::size_t m, n, k;  // k: the smaller one
+
+  explicit matrix_extents(const value_info& of)
+      : m(static_cast<std::size_t>(of.extents[of.extents.rank - 2])),
+        n(static_cast<std::size_t>(of.extents[of.extents.rank - 1])),
+        k(least(m, n)) {}
+  std::size_t elements() const { return m * n; }
+};
+
+template <class T>
+void copy_elements(std::size_t n, const T* from, T* to) {
+  if (n > 0) __builtin_memcpy(to, from, n * sizeof(T));
+}
+template <class T>
+bool all_finite(std::size_t n, const T* x) {
+  bool finite = true;
+  for (std::size_t i = 0; i < n; ++i) finite = finite && std::abs(x[i]) <= std::numeric_limits<T>::max();
+  return finite;
+}
+/// Returns the memory after the first elements.
+template <class T>
+matrix_memory<T> rest_of(const matrix_memory<T>& w, std::size_t elements) {
+  return {w.elements + elements, w.integers, w.count - static_cast<int>(elements), w.integer_count};
+}
+inline matrix_needs with_more(matrix_needs needs, std::size_t elements) {
+  needs.elements += elements;
+  return needs;
+}
+
+template <class T, class Library = library::best_factorizations>
+struct cholesky_task {
+  static constexpr const char* failure = "is not positive definite";
+  matrix_extents a;
+
+  matrix_needs needs() const { return {}; }
+  std::size_t multiply_adds() const { return a.n * a.n * a.n / 6; }
+  bool run(const T* const* in, T* const* out, const matrix_memory<T>&) const {
+    if (a.n == 0) return true;
+    copy_elements(a.elements(), in[0], out[0]);
+    const bool positive = Library::cholesky(a.n, out[0]);
+    for (std::size_t i = 0; i < a.n; ++i)
+      for (std::size_t j = i + 1; j < a.n; ++j) out[0][i * a.n + j] = 0;
+    return positive;
+  }
+};
+
+template <class T, class Library = library::best_lu>
+struct triangular_task {
+  static constexpr const char* failure = "has a 0 on its diagonal";
+  triangle of;
+  std::size_t columns;
+
+  matrix_needs needs() const { return {}; }
+  std::size_t multiply_adds() const { return of.n * of.n * columns / 2; }
+  bool run(const T* const* in, T* const* out, const matrix_memory<T>&) const {
+    for (std::size_t i = 0; i < of.n && !of.unit; ++i)
+      if (in[0][i * (of.n + 1)] == 0) return false;
+    copy_elements(of.n * columns, in[1], out[0]);
+    Library::solve_triangle(of, in[0], columns, out[0], columns, nullptr);
+    return true;
+  }
+};
+
+/// Results: Q, with n columns or all m, and R.
+template <class T, class Library = library::best_factorizations>
+struct qr_task {
+  static constexpr const char* failure = "has no QR factorization";
+  matrix_extents a;
+  std::size_t columns;
+
+  matrix_needs needs() const {
+    return a.n == 0 ? matrix_needs{} : with_more(Library::template qr_needs<T>(a.m, a.n, columns), a.n);
+  }
+  std::size_t multiply_adds() const { return a.m * a.n * (a.n + columns); }
+  bool run(const T* const* in, T* const* out, const matrix_memory<T>& w) const {
+    T *const q = out[0], *const r = out[1], *const tau = w.elements;
+    for (std::size_t e = 0; a.n == 0 && e < a.m * columns; ++e) q[e] = T(e % (columns + 1) == 0);
+    if (a.n == 0) return true;
+    // The one of the operand's extents holds the Householder vectors.
+    const bool reduced = columns == a.n;
+    T* const both = reduced ? q : r;
+    copy_elements(a.elements(), in[0], both);
+    Library::householder(a.m, a.n, both, tau, rest_of(w, a.n));
+    for (std::size_t i = 0; i < a.m; ++i) {
+      for (std::size_t j = 0; !reduced && j < columns; ++j) q[i * columns + j] = j < a.n ? both[i * a.n + j] : T(0);
+      for (std::size_t j = 0; (!reduced || i < a.n) && j < a.n; ++j) r[i * a.n + j] = j < i ? T(0) : both[i * a.n + j];
+    }
+    Library::orthogonal(a.m, columns, a.n, q, tau, rest_of(w, a.n));
+    return true;
+  }
+};
+
+/// Results: U, S and V', of which U and V' may be null, or S alone.
+template <class T, class Library = library::best_factorizations>
+struct svd_task {
+  static constexpr const char* failure =
+      "has an element that is not finite, or its singular value decomposition does not converge";
+  matrix_extents a;
+  bool only_values;
+
+  matrix_needs needs() const {
+    if (a.k == 0) return {};
+    return with_more(Library::template svd_needs<T>(a.m, a.n), a.elements() + (only_values ? 0 : a.k * (a.m + a.n)));
+  }
+  std::size_t multiply_adds() const { return 8 * a.m * a.n * a.k; }
+  bool run(const T* const* in, T* const* out, const matrix_memory<T>& w) const {
+    if (a.k == 0) return true;
+    if (!all_finite(a.elements(), in[0])) return false;
+    copy_elements(a.elements(), in[0], w.elements);
+    if (only_values || (!out[0] && !out[2]))
+      return Library::template svd<T>(false, a.m, a.n, w.elements, nullptr, out[only_values ? 0 : 1], nullptr,
+                                      rest_of(w, a.elements()));
+    T *const u = w.elements + a.elements(), *const vt = u + a.k * a.m;
+    return Library::template svd<T>(true, a.m, a.n, w.elements, out[0] ? out[0] : u, out[1], out[2] ? out[2] : vt,
+                                    rest_of(w, a.elements() + a.k * (a.m + a.n)));
+  }
+};
+
+/// The number of singular values above a tolerance relative to the largest.
+template <class T, class Library = library::best_factorizations>
+struct rank_task {
+  static constexpr const char* failure = svd_task<T>::failure;
+  matrix_extents a;
+  double tolerance;
+
+  matrix_needs needs() const { return with_more(svd_task<T, Library>{a, true}.needs(), a.k); }
+  std::size_t multiply_adds() const { return 4 * a.m * a.n * a.k; }
+  bool run(const T* const* in, T* const* out, const matrix_memory<T>& w) const {
+    T* s = w.elements;
+    if (!svd_task<T, Library>{a, true}.run(in, &s, rest_of(w, a.k))) return false;
+    out[0][0] = 0;
+    for (std::size_t i = 0; i < a.k; ++i) out[0][0] += T(double{s[i]} > tolerance * double{s[0]});
+    return true;
+  }
+};
+
+/// Results: the eigenvalues and, unless null or missing, the eigenvectors.
+template <class T, class Library = library::best_factorizations>
+struct eigh_task {
+  static constexpr const char* failure = "has an element that is not finite, or its eigenvalues do not converge";
+  matrix_extents a;
+
+  matrix_needs needs() const {
+    return a.n == 0 ? matrix_needs{} : with_more(Library::template eigh_needs<T>(a.n), a.elements());
+  }
+  std::size_t multiply_adds() const { return 4 * a.n * a.n * a.n; }
+  bool run(const T* const* in, T* const* out, const matrix_memory<T>& w) const {
+    if (a.n == 0) return true;
+    for (std::size_t i = 0; i < a.n; ++i)
+      if (!all_finite(i + 1, in[0] + i * a.n)) return false;
+    T* const v = out[1] ? out[1] : w.elements;
+    copy_elements(a.elements(), in[0], v);
+    const bool converged = Library::eigh(out[1] != nullptr, a.n, v, out[0], rest_of(w, a.elements()));
+    if (out[1]) exchange_rows_and_columns(v);
+    return converged;
+  }
+
+ private:
+  void exchange_rows_and_columns(T* x) const {
+    constexpr std::size_t side = 32;
+    for (std::size_t top = 0; top < a.n; top += side)
+      for (std::size_t left = 0; left <= top; left += side)
+        for (std::size_t i = top; i < least(top + side, a.n); ++i)
+          for (std::size_t j = left; j < least(left + side, i); ++j) {
+            const T keep = x[i * a.n + j];
+            x[i * a.n + j] = x[j * a.n + i], x[j * a.n + i] = keep;
+          }
+  }
+};
+
+/// Results: the real and the imaginary parts.
+template <class T, class Library = library::best_factorizations>
+struct eigvals_task : eigh_task<T, Library> {
+  using eigh_task<T, Library>::a;
+
+  matrix_needs needs() const {
+    return a.n == 0 ? matrix_needs{} : with_more(Library::template eigvals_needs<T>(a.n), a.elements());
+  }
+  bool run(const T* const* in, T* const* out, const matrix_memory<T>& w) const {
+    if (a.n == 0) return true;
+    if (!all_finite(a.elements(), in[0])) return false;
+    copy_elements(a.elements(), in[0], w.elements);
+    return Library::eigvals(a.n, w.elements, out[0], out[1], rest_of(w, a.elements()));
+  }
+};
+
+/// V S^-1 U', without the singular values up to a tolerance relative to the largest.
+template <class T, class Library = library::best_factorizations>
+struct pinv_task {
+  static constexpr const char* failure = svd_task<T>::failure;
+  matrix_extents a;
+  double tolerance;
+
+  matrix_needs needs() const { return with_more(svd_task<T, Library>{a, false}.needs(), a.k); }
+  std::size_t multiply_adds() const { return 9 * a.m * a.n * a.k; }
+  bool run(const T* const* in, T* const* out, const matrix_memory<T>& w) const {
+    for (std::size_t e = 0; a.k == 0 && e < a.elements(); ++e) out[0][e] = 0;
+    if (a.k == 0) return true;
+    const std::size_t others = a.elements() + a.k * (a.m + a.n);
+    T *const u = w.elements + a.elements(), *const vt = u + a.k * a.m, *const s = w.elements + others;
+    if (!all_finite(a.elements(), in[0])) return false;
+    copy_elements(a.elements(), in[0], w.elements);
+    if (!Library::svd(true, a.m, a.n, w.elements, u, s, vt, rest_of(w, others + a.k))) return false;
+    for (std::size_t i = 0; i < a.k; ++i)
+      for (std::size_t j = 0; j < a.n; ++j)
+        vt[i * a.n + j] = double{s[i]} > tolerance * double{s[0]} ? vt[i * a.n + j] / s[i] : T(0);
+    matmul<library::best>({a.n, a.m, a.k, true, true}, T(1), vt, u, T(0), out[0]);
+    return true;
+  }
+};
+
+/// The exponential of A for one operand. For k further operands, the k-th derivative in their directions: a block of
+/// the exponential of a matrix of 2^k by 2^k blocks, with A on the diagonal and direction j where a block's column is
+/// its row plus 2^j (Van Loan, Computing Integrals Involving the Matrix Exponential, 1978).
+template <class T>
+struct matrix_exp_task {
+  static constexpr const char* failure = "has a singular Pade denominator";
+  std::size_t n, directions;
+
+  std::size_t size() const { return n << directions; }
+  matrix_needs needs() const { return {7 * size() * size(), size()}; }
+  std::size_t multiply_adds() const { return 10 * size() * size() * size(); }
+
+  /// Scaling and squaring with the Pade approximant of degree 13 (Higham, SIAM J. Matrix Anal. Appl. 26(4), 2005).
+  bool run(const T* const* in, T* const* out, const matrix_memory<T>& w) const {
+    const std::size_t side = size(), all = side * side, last = std::size_t{1} << directions;
+    T *const a = w.elements, *const a2 = a + all, *const a4 = a2 + all, *const a6 = a4 + all, *const x = a6 + all,
+             *const y = x + all, *const z = y + all;
+    for (std::size_t e = 0; e < all; ++e) a[e] = 0;
+    for (std::size_t row = 0; row < last; ++row)
+      for (std::size_t k = 0; k <= directions; ++k) {
+        const std::size_t column = k == 0 ? row : row | std::size_t{1} << (k - 1);
+        for (std::size_t i = 0; (k == 0 || column != row) && i < n; ++i)
+          copy_elements(n, in[k] + i * n, a + (row * n + i) * side + column * n);
+      }
+    double norm = 0;  // the largest sum of a row
+    for (std::size_t i = 0; i < side; ++i) {
+      double sum = 0;
+      for (std::size_t j = 0; j < side; ++j) sum += std::abs(double{a[i * side + j]});
+      if (sum > norm || sum != sum) norm = sum;
+    }
+    const bool finite = norm <= std::numeric_limits<double>::max();
+    int halvings = 0;
+    if (finite && norm > 5.37) halvings = std::ilogb(norm / 5.37) + 1;
+    for (std::size_t e = 0; e < all; ++e) a[e] = std::ldexp(a[e], -halvings);
+    const auto product = [&](const T* left, const T* right, T* to) {
+      matmul<library::best>({side, side, side}, T(1), left, right, T(0), to);
+    };
+    // to = x a6 + y a4 + z a2 + w, the latter times the identity
+    const auto sum = [&](double p, double q, double r, double s, T* to) {
+      for (std::size_t e = 0; e < all; ++e)
+        to[e] =
+            static_cast<T>(p * double{a6[e]} + q * double{a4[e]} + r * double{a2[e]} + (e % (side + 1) == 0 ? s : 0));
+    };
+    const auto add = [&](const T* from, T* to) {
+      for (std::size_t e = 0; e < all; ++e) to[e] += from[e];
+    };
+    product(a, a, a2), product(a2, a2, a4), product(a4, a2, a6);
+    sum(1, 16380, 40840800, 0, x), product(x, a6, y);
+    sum(33522128640, 10559470521600, 1187353796428800, 32382376266240000, x), add(x, y);
+    product(a, y, z);  // the odd part
+    sum(182, 960960, 1323241920, 0, x), product(x, a6, y);
+    sum(670442572800, 129060195264000, 7771770303897600, 64764752532480000, x), add(x, y);  // the even part
+    for (std::size_t e = 0; e < all; ++e) x[e] = y[e] - z[e], y[e] += z[e];
+    if (!library::best_lu::factorize(side, x, w.integers, nullptr) && finite) return false;
+    library::best_lu::solve(side, side, x, w.integers, false, y, nullptr);
+    T *from = y, *to = x;
+    for (; halvings > 0; --halvings, std::swap(from, to)) product(from, from, to);
+    for (std::size_t i = 0; i < n; ++i) copy_elements(n, from + i * side + (last - 1) * n, out[0] + i * n);
+    for (std::size_t e = 0; !finite && e < n * n; ++e) out[0][e] = std::numeric_limits<T>::quiet_NaN();
+    return true;
+  }
+};
+
+}  // namespace weft::detail
+WEFT_COLD_END
