@@ -13,6 +13,7 @@ set(device_tests
     ops.factorizations
     ops.gather
     ops.image_operations
+    ops.index_writes
     ops.linear_algebra
     ops.losses
     ops.normalization
