@@ -7,7 +7,9 @@ set(device_tests
     ops.bounded
     ops.composition_gradients
     ops.copies
+    ops.cumulative
     ops.dropout
+    ops.einsum
     ops.elementwise_gradients
     ops.extents
     ops.factorizations
