@@ -24,6 +24,7 @@ set(device_tests
     ops.scan
     ops.sort
     ops.storage_types
+    ops.torch_losses
     oracle.mixed_precision
     oracle.oracle
     oracle.rows
