@@ -10,6 +10,7 @@ set(device_tests
     ops.cumulative
     ops.dropout
     ops.einsum
+    ops.elementwise_functions
     ops.elementwise_gradients
     ops.extents
     ops.factorizations
