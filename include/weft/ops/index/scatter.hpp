@@ -87,10 +87,8 @@ struct scatter_operations {
 /// Writes the gradient of a scatter. Those of `mul` multiply by the nonzero elements and count the zeros.
 void scatter_gradient(gradient_context&, const batch_gather_attributes&, combine, const scatter_operations&);
 
-#if WEFT_DEFINITIONS
-
-WEFT_DECL void scatter_gradient(gradient_context& g, const batch_gather_attributes& lists, combine how,
-                                const scatter_operations& ops) {
+inline void scatter_gradient(gradient_context& g, const batch_gather_attributes& lists, combine how,
+                             const scatter_operations& ops) {
   const symbol up = g.upstream(), y = g.output(), rows = g.input(0), at = g.input(1);
   const bool from_x = g.node.inputs.size() > 2;
   const symbol x = from_x ? g.input(2) : symbol(0);
@@ -126,8 +124,6 @@ WEFT_DECL void scatter_gradient(gradient_context& g, const batch_gather_attribut
   g.set_gradient(0, d_rows);
   if (from_x) g.set_gradient(2, d_x);
 }
-
-#endif
 
 }  // namespace detail
 
