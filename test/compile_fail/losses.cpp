@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <weft/ops/losses/ctc_decoder.hpp>
 #include <weft/ops/losses/losses.hpp>
 #include <weft/train/decay.hpp>
 #include <weft/weft.hpp>
@@ -58,6 +59,30 @@ graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = softmax_cross_entropy(x, argmax<1>(x), "mean");  // wrong
 auto y = mean(softmax_cross_entropy(x, argmax<1>(x)));    // right
+
+// case ctc_no_lengths: The lengths are missing.
+// error: logits, labels and the lengths of both: ctc_loss\(x, y, frames, n, \{\.blank = -1\}\)
+tensor<float, dims<2, 8, 3>> x;
+tensor<int, dims<2, 4>> y;
+tensor<int, dims<2>> n;
+auto loss = ctc_loss(x, y);        // wrong
+auto loss = ctc_loss(x, y, n, n);  // right
+
+// case ctc_paths: The number of paths is an option.
+// error: the paths are a template argument: ctc_beam_search_decoder<3>\(x, n\)
+tensor<float, dims<2, 8, 3>> x;
+tensor<int, dims<2>> n;
+auto y = ctc_beam_search_decoder(x, n, {.top_paths = 3});  // wrong
+auto y = ctc_beam_search_decoder<3>(x, n);                 // right
+
+// case ctc_time_major: The logits begin with the time.
+// error: sequences_do_not_fit
+// error: ctc_loss: needs logits \[batch, time, classes\] of float or double
+tensor<float, dims<8, 2, 3>> x;
+tensor<int, dims<2, 4>> y;
+tensor<int, dims<2>> n;
+auto loss = ctc_loss(x, y, n, n);                      // wrong
+auto loss = ctc_loss(transpose<1, 0, 2>(x), y, n, n);  // right
 
 // case focal_gamma: The exponent lacks its name.
 // error: logits, labels and options: mean\(focal_loss\(x, labels, \{\.gamma = 2\}\)\)

@@ -7,6 +7,7 @@ set(device_tests
     ops.bounded
     ops.composition_gradients
     ops.copies
+    ops.ctc
     ops.cumulative
     ops.dropout
     ops.einsum
