@@ -3,10 +3,16 @@
 #include <vector>
 
 #include <weft/nn.hpp>
+#include <weft/nn/activations.hpp>
 #include <weft/nn/attention.hpp>
+#include <weft/nn/autocast.hpp>
+#include <weft/nn/channel_dropout.hpp>
+#include <weft/nn/conv1d_transpose.hpp>
 #include <weft/nn/depthwise_conv2d.hpp>
+#include <weft/nn/embedding_bag.hpp>
 #include <weft/nn/grouped_conv2d.hpp>
 #include <weft/nn/recurrent.hpp>
+#include <weft/nn/weight_norm.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 
@@ -21,6 +27,12 @@ nn::dense<10> d{.activation = nn::silu};                                // right
 // error: activation: needs a value of namespace nn, such as nn::relu
 nn::dense<10> d{.activation = "relu"};    // wrong
 nn::dense<10> d{.activation = nn::relu};  // right
+
+// case activation_without_parameter: An activation has no parameter.
+// error: activation_has_no_parameter<(weft::)?formula::relu>
+// error: only nn::elu and the activations of <weft/nn/activations.hpp>
+nn::dense<10> d{.activation = nn::relu(0.1)};        // wrong
+nn::dense<10> d{.activation = nn::leaky_relu(0.1)};  // right
 
 // case attention_heads: The number of heads does not divide the features of the query.
 // error: heads_do_not_divide_the_features
@@ -40,6 +52,13 @@ auto m = placeholder<bool, dims<dyn<"batch">, dyn<"words">, 9>>(g, "m");        
 auto m = placeholder<bool, dims<dyn<"batch">, dyn<"words">, dyn<"words">>>(g, "m");  // right
 const nn::multi_head_attention<2> attention;
 auto y = attention(x, nn::mask(m));
+
+// case autocast_float: Products of float are already in float.
+// error: cast_is_not_to_a_storage_type<float>
+// error: autocast: needs nn::autocast<bfloat16> or <half>
+graph g;
+const nn::autocast<float> mixed(g);     // wrong
+const nn::autocast<bfloat16> mixed(g);  // right
 
 // case batch_norm_braces: The replicas are in braces.
 // error: norm\(x, how\), norm\(x, residual, how\), or norm\(std::tuple\(x0, x1\), how\)
@@ -82,6 +101,22 @@ auto shortcut = placeholder<float, dims<dyn<"batch">, 8, 8, 32>>(g);  // wrong
 auto shortcut = placeholder<float, dims<dyn<"batch">, 8, 8, 64>>(g);  // right
 auto y = nn::batch_norm<>()(x, shortcut, nn::mode::training);
 
+// case channel_dropout_mode: The mode is missing.
+// error: mode_is_missing
+// error: channel_dropout: needs a mode
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 8, 4>>(g);
+auto y = nn::channel_dropout()(x);                      // wrong
+auto y = nn::channel_dropout()(x, nn::mode::training);  // right
+
+// case conv1d_transpose_images: A layer for sequences is called with images.
+// error: sequences_are_not_of_rank_3
+// error: conv1d_transpose: needs a node \[batch, length, channels\]
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 8, 8, 4>>(g);  // wrong
+auto x = placeholder<float, dims<dyn<"batch">, 8, 4>>(g);     // right
+auto y = nn::conv1d_transpose<3, 8>()(x);
+
 // case dropout_mode: The mode is missing.
 // error: mode_is_missing
 // error: dropout: needs a mode
@@ -89,6 +124,21 @@ graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 4>>(g);
 auto y = nn::dropout{.rate = 0.1}(x);                      // wrong
 auto y = nn::dropout{.rate = 0.1}(x, nn::mode::training);  // right
+
+// case embedding_bag_weights: The mean of a bag has no weights.
+// error: weights_do_not_fit_bag
+// error: embedding_bag: only a bag::sum takes weights
+graph g;
+auto ids = placeholder<std::int32_t, dims<dyn<"batch">, 4>>(g);
+auto weights = placeholder<float, dims<dyn<"batch">, 4>>(g);
+auto y = nn::embedding_bag<100, 8>()(ids, weights);                // wrong
+auto y = nn::embedding_bag<100, 8, nn::bag::sum>()(ids, weights);  // right
+
+// case embedding_padding_index: The padding index is not a row of the table.
+// error: padding_index_out_of_range<100, 100>
+// error: the padding index must be a row of the table
+nn::embedding<100, 8, float, 100> words;  // wrong
+nn::embedding<100, 8, float, 99> words;   // right
 
 // case gru_initial_state: The initial state has another number of units than the layer.
 // error: initial_state_does_not_fit
@@ -228,6 +278,22 @@ const nn::lstm<8> layer;
 auto [states, h, c] = layer(images);                                       // wrong
 auto [states, h, c] = layer(reshape<dims<dyn<"batch">, 28, 28>>(images));  // right
 
+// case prelu_slopes: The number of slopes is not that of the channels.
+// error: slopes_differ_from_channels
+// error: prelu: needs a node of the layer's element type
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 8>>(g);
+auto y = nn::prelu<4>()(x);  // wrong
+auto y = nn::prelu<8>()(x);  // right
+
+// case spectral_norm_mode: The mode is missing.
+// error: mode_is_missing
+// error: spectral_norm: needs a mode
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 8>>(g);
+auto y = nn::spectral_norm<nn::dense<4>>()(x);                       // wrong
+auto y = nn::spectral_norm<nn::dense<4>>()(x, nn::mode::inference);  // right
+
 // case stacked_states: Two stacked layers take one initial state.
 // error: initial_states_differ_in_number<1, 2>
 graph g;
@@ -236,3 +302,11 @@ auto first = placeholder<float, dims<dyn<"batch">, 8>>(g, "first");
 const nn::stacked<nn::gru<8>, 2> layers;
 auto states = layers(x, nn::initial_state(first)).states;         // wrong
 auto states = layers(x, nn::initial_state(first, first)).states;  // right
+
+// case weight_norm_layer: The layer has no weights to normalize.
+// error: layer_has_no_weights_to_normalize
+// error: weight_norm: needs a layer with weights
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 8>>(g);
+auto y = nn::weight_norm<nn::layer_norm<>>()(x);  // wrong
+auto y = nn::weight_norm<nn::dense<4>>()(x);      // right

@@ -38,7 +38,8 @@ namespace pytorch {
 /// height, width] becomes [height, width, output, input].
 inline weight_layout conv2d() { return {.axes = {2, 3, 1, 0}}; }
 
-/// Conv1d: [output, input, length] becomes [length, input, output].
+/// Conv1d: [output, input, length] becomes [length, input, output]. ConvTranspose1d: its [input, output, length]
+/// becomes [length, output, input].
 inline weight_layout conv1d() { return {.axes = {2, 1, 0}}; }
 
 /// Linear: [output, input] becomes [input, output].

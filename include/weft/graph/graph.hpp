@@ -132,6 +132,9 @@ struct numbered_scope {
   bool is_reported = false;  ///< true after reporting that only the first scope is trained
 };
 
+/// Records other nodes in place of a node, and sets `result` to their result. Returns false to record the node itself.
+using graph_rewrite = bool(op_builder& where, const node_def&, symbol& result);
+
 /// The contents of a graph.
 struct graph_data {
   std::uint64_t seed = 87654321, random_operations = 0;
@@ -158,6 +161,7 @@ struct graph_data {
   sequence<graph_owned*> owned;
   sequence<numbered_scope> numbered_scopes;
   decltype(untrained_copies)* find_untrained_copies = nullptr;  // set when a scope is numbered
+  graph_rewrite* rewrite = nullptr;                             // of nodes, while an nn::autocast exists
 };
 
 }  // namespace detail
@@ -318,6 +322,11 @@ class graph final : public op_builder {
     for (const auto& [by_rows, whole] : data_->whole_twins)
       if (by_rows == v) return whole;
     return v;
+  }
+
+  /// Sets the function that rewrites nodes as they are recorded, also in subgraphs, and returns the previous one.
+  detail::graph_rewrite* set_rewrite(detail::graph_rewrite* function) {
+    return std::exchange(whole().data_->rewrite, function);
   }
 
   // ---- names and devices: see scopes.hpp ----
@@ -537,7 +546,12 @@ WEFT_DECL std::string graph::to_string(const weft::shape& s) const {
   return weft::to_string(s, names);
 }
 
-WEFT_DECL symbol graph::record(node_def def) { return {this, {add(std::move(def), {}), 0}}; }
+WEFT_DECL symbol graph::record(node_def def) {
+  symbol result;
+  if (detail::graph_rewrite* const function = whole().data_->rewrite; function && function(*this, def, result))
+    return result;
+  return {this, {add(std::move(def), {}), 0}};
+}
 
 WEFT_DECL symbol graph::record_constant(const void* data, const value_info& declared, const shape& extents) {
   detail::hasher h;

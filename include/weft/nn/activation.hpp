@@ -22,9 +22,10 @@ symbol record_untyped(const Expr& e, const shape& extents) {
                                                    &differentiated<skeleton>, dtype_of<value_t<Expr>>, extents);
 }
 
-/// Formula(x + bias) as one fused operation. `bias` is a plain number if the layer has no bias.
+/// Formula(x + bias) as one fused operation. `bias` is a plain number if the layer has no bias. Formulas have no
+/// parameter.
 template <class Formula, class T>
-symbol record_activation(const symbol& x, const symbol& bias) {
+symbol record_activation(const symbol& x, const symbol& bias, T = {}) {
   using leaf = node<T>;
   if constexpr (!std::is_floating_point_v<T>) {
     return x;  // a mistake that the layer reports
@@ -45,6 +46,16 @@ symbol record_activation(const symbol& x, const symbol& bias) {
 
 }  // namespace detail
 
+/// The function of a formula and a parameter, if nn/activations.hpp defines one.
+template <class Formula>
+struct with_parameter;
+
+/// Only some activations have a parameter.
+template <class Formula>
+    struct activation_has_no_parameter : mistake < !requires {
+  with_parameter<Formula>::with(1.0);
+}>{};
+
 /// An elementwise function that a layer applies to its result in the same pass: a formula of
 /// ops/elementwise/formulas.hpp or your own. It is also a layer: `sequential(dense<100>{}, relu, dense<10>{})`.
 template <class Formula>
@@ -52,6 +63,17 @@ struct activation {
   template <Expression X>
   auto operator()(const X& x) const {
     return weft::detail::function<Formula>(x);
+  }
+  /// Returns the activation with a parameter, such as `nn::elu(0.5)`. Requires <weft/nn/activations.hpp>.
+  template <Number Parameter>
+  constexpr auto operator()(Parameter parameter) const {
+    static_assert(correct<activation_has_no_parameter<Formula>>,
+                  "only nn::elu and the activations of <weft/nn/activations.hpp>, which needs to be included, have a "
+                  "parameter");
+    if constexpr (correct<activation_has_no_parameter<Formula>>)
+      return with_parameter<Formula>::with(parameter);
+    else
+      return *this;
   }
 };
 
@@ -101,6 +123,17 @@ struct activation_function<Formula, T, false> {
 template <class Given>
 struct activation_is_not_known : mistake<true> {};
 
+namespace detail {
+
+/// An activation that records itself: those of nn/activations.hpp.
+template <class Given, class T>
+concept RecordsItself = requires(const Given& given, const symbol& x) {
+  given.parameter;
+  requires std::is_same_v<decltype(Given::record_with(x, x, T())), symbol>;
+};
+
+}  // namespace detail
+
 /// An option of a layer: `dense<100> hidden{.activation = nn::relu}`. By default, the result is unchanged. The
 /// functions of the same names, such as `weft::relu`, are also accepted.
 template <class T>
@@ -130,8 +163,11 @@ class activation_option {
   WEFT_ACTIVATION(hard_sigmoid)
   WEFT_ACTIVATION(hard_swish)
 #undef WEFT_ACTIVATION
+  template <detail::RecordsItself<T> Given>
+  constexpr activation_option(const Given& given)
+      : record_(Given::template record_with<T>), parameter_(static_cast<T>(given.parameter)) {}
   template <class Given>
-    requires(!std::is_base_of_v<detail::member_probe, Given>)
+    requires(!std::is_base_of_v<detail::member_probe, Given> && !detail::RecordsItself<Given, T>)
   constexpr activation_option(const Given&) {
     static_assert(correct<activation_is_not_known<Given>>,
                   "activation: needs a value of namespace nn, such as nn::relu, or nn::activation<my_formula>{}");
@@ -139,10 +175,11 @@ class activation_option {
 
   bool is_relu() const { return is_relu_; }
   /// Records the activation of x + bias, or of x if the bias is a plain number.
-  symbol apply(const symbol& x, const symbol& bias) const { return record_(x, bias); }
+  symbol apply(const symbol& x, const symbol& bias) const { return record_(x, bias, parameter_); }
 
  private:
-  symbol (*record_)(const symbol&, const symbol&) = detail::record_activation<void, T>;
+  symbol (*record_)(const symbol&, const symbol&, T) = detail::record_activation<void, T>;
+  T parameter_ = {};
   bool is_relu_ = false;
 };
 

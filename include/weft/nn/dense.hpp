@@ -84,6 +84,8 @@ struct dense {
   mutable typename detail::parameter_type<In != deduced, T, dims<In, Out>>::type weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<Out>>::type bias{};
 
+  template <class D>
+  using kernel_of = dims<detail::features_of<D, D::rank>(), Out>;
   /// The mistake in an operand, if there is one.
   template <class X>
   using operand_mistake = features_mistake<X, T, In>;

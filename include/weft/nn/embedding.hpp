@@ -4,6 +4,8 @@
 #include <weft/nn/dense.hpp>
 #include <weft/nn/layer.hpp>
 #include <weft/nn/visit.hpp>
+#include <weft/ops/arrays/expand_dims.hpp>
+#include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/index/gather.hpp>
 
 WEFT_COLD_BEGIN
@@ -14,12 +16,37 @@ template <class X>
 struct indices_are_not_integers
     : mistake<!(X::symbolic && std::is_integral_v<value_t<X>> && !std::is_same_v<value_t<X>, bool>)> {};
 
+namespace detail {
+
+/// Sets the rows of an index to 0.
+template <int PaddingIndex, class Rows, class Indices>
+auto without_rows(const Rows& rows, const Indices& i) {
+  if constexpr (PaddingIndex < 0)
+    return rows;
+  else
+    return let(select(expand_dims<-1>(i) != PaddingIndex, rows, 0));
+}
+
+}  // namespace detail
+
+/// No index is padding.
+inline constexpr int no_padding = -1;
+
+/// A padding index must be one of the table's rows: 0 to Rows - 1.
+template <int Rows, int PaddingIndex>
+struct padding_index_out_of_range : mistake<(PaddingIndex < no_padding || PaddingIndex >= Rows)> {};
+
 /// Looks up a row of a table for each index: indices [...] of integers, table [Rows, Width], the result [..., Width]
 /// (tf.keras.layers.Embedding, torch.nn.Embedding). The table is initialized uniformly in [-0.05, 0.05). Its gradient
 /// is sparse, so optimizers update only the rows that are used. A step throws out_of_range if an index is not in [0,
 /// Rows).
-template <int Rows, int Width, Element T = float>
+///
+/// The result for `PaddingIndex` is zeros without gradient, whatever its row contains: `embedding<1000, 64, float, 0>`
+/// (padding_idx).
+template <int Rows, int Width, Element T = float, int PaddingIndex = no_padding>
 struct embedding {
+  static_assert(correct<padding_index_out_of_range<Rows, PaddingIndex>>,
+                "embedding<rows, width, T, padding_index>: the padding index must be a row of the table");
   stored_initializer table_init = init::uniform{};
   layer_state state{detail::layer_class::embedding};
   mutable variable_node<T, dims<Rows, Width>> table{};
@@ -37,7 +64,7 @@ struct embedding {
       const auto i = let(indices);
       const parameter_request request{"table", shape(Rows, Width), table_init, table};
       layer_call call(state, i.erased(), &request, 1, dtype_of<T>);
-      const auto y = gather<0>(table, i);
+      const auto y = detail::without_rows<PaddingIndex>(gather<0>(table, i), i);
       call.result(y.erased());
       return y;
     }

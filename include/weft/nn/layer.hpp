@@ -103,7 +103,10 @@ enum class layer_class : unsigned char {
   simple_rnn,
   lstm,
   gru,
-  attention
+  attention,
+  prelu,
+  conv1d_transpose,
+  embedding_bag
 };
 
 /// State shared by a layer and the copies made before its first call: the graphs in which one of them has variables.
@@ -123,6 +126,31 @@ class layer_copies final : public weft::detail::ref_counted {
 
   bool locked_ = false;
   sequence<symbol> operands_;  // one for each graph
+};
+
+}  // namespace detail
+
+class layer_state;
+
+namespace detail {
+
+/// Receives the result of each call of a layer on this thread while it exists (observe.hpp).
+class call_observer {
+ public:
+  call_observer() : outer_(innermost) { innermost = this; }
+  call_observer(const call_observer&) = delete;
+  call_observer& operator=(const call_observer&) = delete;
+  virtual void observe(const layer_state&, const symbol& result) = 0;
+
+  call_observer* outer() const { return outer_; }
+
+  static inline thread_local call_observer* innermost = nullptr;
+
+ protected:
+  ~call_observer() { innermost = outer_; }
+
+ private:
+  call_observer* const outer_;
 };
 
 }  // namespace detail
@@ -234,10 +262,26 @@ WEFT_DECL layer_state::layer_state(const char* kind, detail::layer_class type)
 WEFT_DECL layer_state::layer_state(detail::layer_class type)
     : layer_state(
           [type] {
-            constexpr const char* names[] = {
-                "layer",          "dense",      "conv1d",     "conv2d",     "conv2d_transpose", "depthwise_conv2d",
-                "grouped_conv2d", "batch_norm", "layer_norm", "group_norm", "instance_norm",    "rms_norm",
-                "embedding",      "simple_rnn", "lstm",       "gru",        "attention"};
+            constexpr const char* names[] = {"layer",
+                                             "dense",
+                                             "conv1d",
+                                             "conv2d",
+                                             "conv2d_transpose",
+                                             "depthwise_conv2d",
+                                             "grouped_conv2d",
+                                             "batch_norm",
+                                             "layer_norm",
+                                             "group_norm",
+                                             "instance_norm",
+                                             "rms_norm",
+                                             "embedding",
+                                             "simple_rnn",
+                                             "lstm",
+                                             "gru",
+                                             "attention",
+                                             "prelu",
+                                             "conv1d_transpose",
+                                             "embedding_bag"};
             return names[static_cast<std::size_t>(type)];
           }(),
           type) {}
@@ -334,6 +378,7 @@ WEFT_DECL symbol layer_call::result(const symbol& y) {
   const auto last = static_cast<std::uint32_t>(graph_.size());
   if (last > first_ || layer_.call_.result.is_number())
     layer_.call_ = {operand_, y, std::string(graph_.scope()), first_};
+  for (detail::call_observer* o = detail::call_observer::innermost; o; o = o->outer()) o->observe(layer_, y);
   return y;
 }
 

@@ -135,6 +135,7 @@ class pytorch_rows final : public layer_visitor {
                                                                          {"scale", "weight"},
                                                                          {"offset", "bias"},
                                                                          {"table", "weight"},
+                                                                         {"slopes", "weight"},
                                                                          {"moving_mean", "running_mean"},
                                                                          {"moving_variance", "running_var"}};
     const std::string prefix = prefix_of(path);
@@ -143,16 +144,42 @@ class pytorch_rows final : public layer_visitor {
         if (is_variable(*p.variable)) add_own(prefix + std::string(p.name), p);
       return;
     }
+    std::string weight = "weight";  // weight_norm and spectral_norm store it under another name
+    for (const named_parameter& p : parameters) {
+      const std::string of_weights = prefix + "parametrizations.weight.";
+      if (p.name == "weights_scale") {
+        weight = "parametrizations.weight.original1";
+        add(of_weights + "original0", p, {.viewed = {-1}});
+      } else if (p.name == "weights_u") {
+        weight = "parametrizations.weight.original";
+        add(of_weights + "0._u", p);
+      } else if (p.name == "weights_v") {
+        add(of_weights + "0._v", p, vector_of_inputs(type, parameters.begin()->variable->erased().extents()));
+      }
+    }
     for (const named_parameter& p : parameters)
       for (const auto& [ours, theirs] : names)
         if (ours == p.name && !p.variable->empty())
-          add(prefix + theirs, p,
-              ours != "weights"                       ? weight_layout()
-              : type == layer_class::conv1d           ? pytorch::conv1d()
-              : type == layer_class::dense            ? pytorch::linear()
+          add(prefix + (ours == "weights" ? weight : theirs), p,
+              ours != "weights"                                                      ? weight_layout()
+              : type == layer_class::conv1d || type == layer_class::conv1d_transpose ? pytorch::conv1d()
+              : type == layer_class::dense                                           ? pytorch::linear()
               : type == layer_class::depthwise_conv2d ? pytorch::depthwise_conv2d(p.variable->erased().extents())
                                                       : pytorch::conv2d());
     if (type == layer_class::batch_norm) table.rows.push_back({prefix + "num_batches_tracked", ""});
+  }
+
+  /// A vector with an element for each input of each filter: [input, height, width] becomes [height, width, input].
+  static weight_layout vector_of_inputs(layer_class type, const shape& weights) {
+    if (weights.rank < 3 || type == layer_class::depthwise_conv2d) return {};
+    const bool transposed = type == layer_class::conv1d_transpose || type == layer_class::conv2d_transpose;
+    weight_layout layout{.viewed = {weights[weights.rank - (transposed ? 1 : 2)]}, .merged = weights.rank - 1};
+    for (std::size_t i = 0; i + 2 < weights.rank; ++i) {
+      layout.viewed.push_back(weights[i]);
+      layout.axes.push_back(i + 1);
+    }
+    layout.axes.push_back(0);
+    return layout;
   }
 
   void recurrent(const std::string& path, const parameter_list& parameters) {

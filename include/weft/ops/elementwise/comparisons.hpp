@@ -29,6 +29,15 @@ template <Expression A, Expression B>
   requires(is_truth_operand<A> && is_truth_operand<B> && !A::symbolic && !B::symbolic)
 inline constexpr bool truths_of_other_extents<A, B> = !Broadcastable<dims_t<A>, dims_t<B>>;
 
+/// True for tensors whose extents can be equal at run time but do not broadcast, such as `[2, 3]` and `[batch, 3]`:
+/// `==` and `!=` then compare the tensors as a whole.
+template <class A, class B>
+inline constexpr bool compares_as_a_whole = false;
+template <Expression A, Expression B>
+  requires(!A::symbolic && !B::symbolic && std::is_same_v<value_t<A>, value_t<B>>)
+inline constexpr bool compares_as_a_whole<A, B> =
+    !Broadcastable<dims_t<A>, dims_t<B>> && assignable(dims_t<A>::spec, dims_t<B>::spec);
+
 template <class A, class B>
 bool equal_elements(const A& a, const B& b) {
   if constexpr (A::operations > 0) {
@@ -105,22 +114,31 @@ template <Operand A, Operand B>
   return detail::binary<formula::greater_equal>(a, b);
 }
 /// Returns `a == b` for each element, as bool; false if either is NaN. Extents broadcast (tf.equal). For tensors,
-/// `bool(a == b)` is true if the extents and all elements are equal.
+/// `bool(a == b)` is true if the extents and all elements are equal; for a static and a dynamic extent, the result
+/// itself is this bool.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator==(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::equal, A, B>>,
-                "operator==: needs extents that broadcast and elements of one type: cast<T>(x)");
-  return detail::binary<formula::equal>(a, b);
+  if constexpr (detail::compares_as_a_whole<A, B>) {
+    return detail::equal_elements(a, b);
+  } else {
+    static_assert(correct<elementwise_mistake<formula::equal, A, B>>,
+                  "operator==: needs extents that broadcast and elements of one type: cast<T>(x)");
+    return detail::binary<formula::equal>(a, b);
+  }
 }
 /// Returns `a != b` for each element, as bool; true if either is NaN. Extents broadcast (tf.not_equal). For tensors,
-/// `bool(a != b)` is true if the extents or any elements differ.
+/// `bool(a != b)` is true if the extents or any elements differ; see operator==.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator!=(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::not_equal, A, B>>,
-                "operator!=: needs extents that broadcast and elements of one type: cast<T>(x)");
-  return detail::binary<formula::not_equal>(a, b);
+  if constexpr (detail::compares_as_a_whole<A, B>) {
+    return !detail::equal_elements(a, b);
+  } else {
+    static_assert(correct<elementwise_mistake<formula::not_equal, A, B>>,
+                  "operator!=: needs extents that broadcast and elements of one type: cast<T>(x)");
+    return detail::binary<formula::not_equal>(a, b);
+  }
 }
 /// Returns `a && b` for each element of bool (tf.logical_and). Evaluates both sides.
 template <Operand A, Operand B>
