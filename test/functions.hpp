@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <weft/ops/elementwise/activations.hpp>
+#include <weft/ops/elementwise/rounding.hpp>
+#include <weft/ops/elementwise/special.hpp>
+#include <weft/ops/elementwise/trigonometry.hpp>
 #include <weft/weft.hpp>
 
-/// The reference for each function of one operand in the list of ops/elementwise/formulas.hpp. A function without a row
-/// here does not compile, in the tests of its values for each instruction set (device/math_test.cpp), of its errors
-/// (oracle/accuracy.cpp), of its gradients (ops/elementwise_gradients.cpp) and of its kernels for GPUs
-/// (gpu/maps_test.cpp, gpu/gradients_test.cpp).
+/// The reference for each function of one operand in the list of ops/elementwise/formulas.hpp, and for those of the
+/// other headers in ops/elementwise. A function of the list without a row here does not compile, in the tests of its
+/// values for each instruction set (device/math_test.cpp), of its errors (oracle/accuracy.cpp), of its gradients
+/// (ops/elementwise_gradients.cpp) and of its kernels for GPUs (gpu/maps_test.cpp, gpu/gradients_test.cpp).
 namespace functions {
 
 using real = long double;
@@ -25,6 +30,8 @@ struct row {
   real (*magnitude)(real x) = nullptr;      // the units of the value are of it; null: of the value itself
 };
 
+using std::acos, std::acosh, std::asin, std::asinh, std::atan, std::atanh, std::ceil, std::erfc, std::exp2, std::lgamma,
+    std::log10, std::log2, std::sinh, std::tan, std::trunc;
 using std::cos, std::cosh, std::erf, std::exp, std::expm1, std::floor, std::log, std::log1p, std::sin, std::sqrt,
     std::tanh;
 inline real abs(real x) { return std::abs(x); }
@@ -56,6 +63,40 @@ inline real hard_swish_slope(real x, real g) { return x <= -3 ? 0 : x < 3 ? g * 
 inline real magnitude(real x) { return x; }
 inline real one(real) { return 1; }
 inline real cube(real x) { return x * x * x; }
+constexpr real pi = 3.141592653589793238462643L, ln2 = 0.693147180559945309417232L, ln10 = 2.302585092994045684017991L;
+inline real root(real a, real b) { return sqrt(a * b); }
+inline real round(real x) { return std::nearbyint(x); }
+inline real mish(real x) { return x * tanh(softplus(x)); }
+inline real mish_slope(real x) {
+  const real t = tanh(softplus(x));
+  return x > 50 ? 1 : t + x * (1 - t * t) * sigma(x);
+}
+/// sin(pi x) / (pi x): a half turn less for each integer.
+inline real sinc(real x) {
+  const real a = std::abs(x), whole = floor(a), part = a - whole, near = part > 0.5L ? 1 - part : part;
+  return x == 0 ? 1 : (std::fmod(whole, 2) == 0 ? 1 : -1) * sin(pi * near) / (pi * a);
+}
+inline real sinc_slope(real x) {
+  const real t = pi * x, s = t * t;
+  return std::abs(x) < 1e-4L ? -pi * t * (1 / 3.0L - s * (1 / 30.0L - s / 840)) : (cos(t) - sinc(x)) / x;
+}
+inline real digamma(real x) {
+  if (x < 0) return x == floor(x) ? std::nanl("") : digamma(1 - x) - pi / tan(pi * (x - round(x)));
+  if (x == 0) return -1 / x;
+  real y = 0;
+  for (; x < 40; ++x) y -= 1 / x;
+  const real s = 1 / (x * x);
+  return y + log(x) - 1 / (2 * x) - s * (1 / 12.0L - s * (1 / 120.0L - s * (1 / 252.0L - s * (1 / 240.0L - s / 132))));
+}
+inline real trigamma(real x) {
+  if (x < 0) return square(pi / sin(pi * (x - round(x)))) - trigamma(1 - x);
+  real y = 0;
+  for (; x < 40; ++x) y += 1 / (x * x);
+  const real s = 1 / (x * x);
+  return y + 1 / x + s / 2 + s / x * (1 / 6.0L - s * (1 / 30.0L - s * (1 / 42.0L - s * (1 / 30.0L - s * 5 / 66))));
+}
+inline real one_or_digamma(real x) { return std::max(real(1), abs(digamma(x))); }
+inline real one_or_lgamma(real x) { return std::max(real(1), abs(lgamma(x))); }
 constexpr double none = -1;
 
 template <class Formula>
@@ -98,12 +139,35 @@ WEFT_ROW(silu,     x * sigma(x), g * silu_slope(x),       g,                    
 WEFT_ROW(softsign, x / (1 + abs(x)), g / square(1 + abs(x)), 0,                      2,    5,   2,    -2,  2,   2)
 WEFT_ROW(hard_sigmoid, clip6(x + 3) / 6, x > -3 && x < 3 ? g / 6 : 0, 0,             2,    1,   none, -2,  2,   2, one)
 WEFT_ROW(hard_swish, x * clip6(x + 3) / 6, hard_swish_slope(x, g), g,                3,    5,   none, -2,  2,   2, magnitude)
+
+// Of other headers.
+WEFT_ROW(tan,      tan(x),      g * (1 + square(tan(x))), 0,                         4,   8,   1.25, -1,   1,   3)
+WEFT_ROW(asin,     asin(x),     g / root(1 - x, 1 + x),   0,                         4,   5,   4,    -0.9, 0.9, 3)
+WEFT_ROW(acos,     acos(x),     -g / root(1 - x, 1 + x),  0,                         2,   5,   2,    -0.9, 0.9, 3)
+WEFT_ROW(atan,     atan(x),     g / (1 + x * x),          0,                         3,   4,   3,    -2,   2,   3)
+WEFT_ROW(sinh,     sinh(x),     g * cosh(x),              0,                         3.5, 4,   3.5,  -2,   2,   3)
+WEFT_ROW(cosh,     cosh(x),     g * sinh(x),              0,                         3,   4.5, 3,    -2,   2,   3)
+WEFT_ROW(asinh,    asinh(x),    g / sqrt(1 + x * x),      0,                         3.5, 4,   3.5,  -2,   2,   3)
+WEFT_ROW(acosh,    acosh(x),    g / root(x - 1, x + 1),   0,                         3.5, 4.5, 4,    1.2,  3,   3)
+WEFT_ROW(atanh,    atanh(x),    g / ((1 - x) * (1 + x)),  0,                         3.5, 4.5, 3.5,  -0.9, 0.9, 3)
+WEFT_ROW(erfc,     erfc(x),     -g * bell(x),             0,                         8.5, 6.5, 10,   -2,   2,   3)
+WEFT_ROW(digamma,  digamma(x),  g * trigamma(x),          0,                         1,   3,   none, 0.5,  3,   1, one_or_digamma)
+WEFT_ROW(lgamma,   lgamma(x),   g * digamma(x),           g * one_or_digamma(x),     1,   3,   none, 0.5,  3,   2, one_or_lgamma)
+WEFT_ROW(exp2,     exp2(x),     g * ln2 * exp2(x),        0,                         2,   4.5, 2,    -2,   2,   3)
+WEFT_ROW(log2,     log2(x),     g / x / ln2,              0,                         1,   3,   1,    0.5,  2,   3)
+WEFT_ROW(log10,    log10(x),    g / x / ln10,             0,                         1,   3.5, 3,    0.5,  2,   3)
+WEFT_ROW(sinc,     sinc(x),     g * sinc_slope(x),        g,                         4.5, 11,  4.5,  -2,   2,   3)
+WEFT_ROW(ceil,     ceil(x),     0,                        0,                         0,    0,   0,    0.1, 0.9, 2)
+WEFT_ROW(round,    round(x),    0,                        0,                         0,    0,   0,    0.6, 1.4, 2)
+WEFT_ROW(trunc,    trunc(x),    0,                        0,                         0,    0,   0,    0.1, 0.9, 2)
+WEFT_ROW(mish,     mish(x),     g * mish_slope(x),        g,                         3,   5,   none, -2,   2,   3, magnitude)
+WEFT_ROW(log_sigmoid, -softplus(-x), g * sigma(-x),       0,                         3.5, 5,   3.5,  -2,   2,   3)
 // clang-format on
 #undef WEFT_ROW
 
-/// Calls visit(Formula(), row) for each function of one operand.
+/// Calls visit(Formula(), row) for each function of the list.
 template <class Visit>
-void each(Visit visit) {
+void each_of_the_list(Visit visit) {
 #define WEFT_VISIT_1(name) visit(weft::formula::name(), expected<weft::formula::name>);
 #define WEFT_VISIT_2(name)
 #define WEFT_VISIT(name, operands) WEFT_VISIT_##operands(name)
@@ -111,6 +175,17 @@ void each(Visit visit) {
 #undef WEFT_VISIT
 #undef WEFT_VISIT_1
 #undef WEFT_VISIT_2
+}
+
+/// Calls visit(Formula(), row) for each function of one operand.
+template <class Visit>
+void each(Visit visit) {
+  namespace f = weft::formula;
+  each_of_the_list(visit);
+  [&]<class... F>(F... op) { (visit(op, expected<F>), ...); }(
+      f::tan(), f::asin(), f::acos(), f::atan(), f::sinh(), f::cosh(), f::asinh(), f::acosh(), f::atanh(), f::erfc(),
+      f::digamma(), f::lgamma(), f::exp2(), f::log2(), f::log10(), f::sinc(), f::ceil(), f::round(), f::trunc(),
+      f::mish(), f::log_sigmoid());
 }
 
 }  // namespace functions

@@ -197,7 +197,7 @@ auto y = pow(x, 2);  // right
 // case remainder: A remainder by %.
 // error: operator_not_defined
 // error: dims<3>
-// error: operator%: for the remainder of integers write x - x / y \* y
+// error: operator%: for remainders include <weft/ops/elementwise/rounding.hpp>
 tensor<int, dims<3>> x;
 auto y = x % 2;          // wrong
 auto y = x - x / 2 * 2;  // right

@@ -22,10 +22,10 @@ tensor<int, dims<2, 2>> x;
 auto y = determinant(x);                // wrong
 auto y = determinant(cast<double>(x));  // right
 
-// case diag_part_not_square: The matrix is not square.
-// error: matrices_are_not_square
-// error: diag_part: takes square matrices, \[\.\.\., n, n\]
-tensor<float, dims<4, 3>> x;
+// case diag_part_not_square: The length of the diagonal is unknown.
+// error: diagonal_does_not_exist
+// error: two extents that are numbers or equal
+tensor<float, dims<4, dyn<"n">>> x;
 auto y = diag_part(x);                              // wrong
 auto y = diag_part(matmul<transpose_of::b>(x, x));  // right
 

@@ -7,12 +7,17 @@ set(device_tests
     ops.bounded
     ops.composition_gradients
     ops.copies
+    ops.ctc
+    ops.cumulative
     ops.dropout
+    ops.einsum
+    ops.elementwise_functions
     ops.elementwise_gradients
     ops.extents
     ops.factorizations
     ops.gather
     ops.image_operations
+    ops.index_writes
     ops.linear_algebra
     ops.losses
     ops.normalization
@@ -21,6 +26,7 @@ set(device_tests
     ops.scan
     ops.sort
     ops.storage_types
+    ops.torch_losses
     oracle.mixed_precision
     oracle.oracle
     oracle.rows

@@ -102,7 +102,8 @@ std::vector<T> evaluate(isa set, const std::vector<T>& x, F f) {
   return y;
 }
 
-// The largest distance in units in the last place; where either side is NaN, infinite or zero the two must be the same.
+// The largest distance in units in the last place; where either side is NaN or infinite, or zero is right, the two must
+// be the same.
 template <class T, class F, class R>
 void expect(const char* name, double ulp, F f, R exact) {
   using wide = std::conditional_t<sizeof(T) == 4, double, long double>;
@@ -119,7 +120,7 @@ void expect(const char* name, double ulp, F f, R exact) {
       double distance = 0;
       if (std::isnan(rounded) || std::isnan(y[i])) {
         distance = std::isnan(rounded) && std::isnan(y[i]) ? 0 : 1e9;
-      } else if (std::isinf(rounded) || std::isinf(y[i]) || rounded == 0) {
+      } else if (std::isinf(rounded) || std::isinf(y[i]) || expected == 0 || (rounded == 0 && y[i] == 0)) {
         distance = rounded == y[i] && std::signbit(rounded) == std::signbit(y[i]) ? 0 : 1e9;
       } else {
         const wide unit = std::nextafter(std::fabs(rounded), std::numeric_limits<T>::infinity()) - std::fabs(rounded);

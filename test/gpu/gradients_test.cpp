@@ -103,7 +103,8 @@ BOOST_AUTO_TEST_CASE(gradients_of_gradients_find_their_kernels) {
 BOOST_AUTO_TEST_CASE(gradients_of_gradients_of_the_list) {
   graph g;
   auto x = variable<float, dims<5>>(g, "x");
-  functions::each([&]<class F>(F, const functions::row&) {
+  functions::each([&]<class F>(F, const functions::row& of) {
+    if (of.order < 2) return;
     const auto [dx] = gradients(elementwise<F>(square(x)), x);
     recorded(gradients(sum(square(dx)), x));
   });

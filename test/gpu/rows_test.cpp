@@ -2,7 +2,9 @@
 #include <boost/test/unit_test.hpp>
 #include <gpu/compare.hpp>
 #include <weft/ops/index/sort.hpp>
-#include <weft/ops/reduce/scan.hpp>
+#include <weft/ops/reduce/cummax.hpp>
+#include <weft/ops/reduce/cumprod.hpp>
+#include <weft/ops/reduce/logcumsumexp.hpp>
 
 using namespace weft;
 using compare::input;
@@ -110,6 +112,34 @@ BOOST_AUTO_TEST_CASE(running_sums_by_threads_side_by_side) {
   recorded(cumsum<1>(input<float, 3, 50, 2000>(g, "x")), cumsum<0>(input<float, 20, 4096>(g, "y")),
            cumsum<1>(input<float, 700, 20>(g, "z")), cumsum<1>(input<float, 300, 5>(g, "short")));
   compare::run(g, options());
+}
+
+namespace {
+
+template <class T, int N>
+void scans_of() {
+  graph g;
+  const auto x = input<T, 2, N, 3>(g, "x");
+  const auto y = input<T, 3, N>(g, "y");
+  const auto [values, indices] = cummax<1>(x);
+  recorded(cumprod<1>(x), cumprod<1>(y, {.exclusive = true, .reverse = true}), logcumsumexp<1>(x),
+           logcumsumexp<1>(y, {.reverse = true}), values, indices, cummin<1>(y).indices);
+  recorded(gradients(sum(square(cumprod<1>(x))), x), gradients(sum(square(cumprod<1>(y, {.reverse = true}))), y),
+           gradients(sum(logcumsumexp<1>(x)), x), gradients(sum(values * values), x));
+  compare::options o = options();
+  o.low = -2;
+  o.high = 2;
+  compare::run(g, o);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(other_scans) {
+  scans_of<double, 1>();
+  scans_of<float, 17>();
+  scans_of<double, 200>();
+  scans_of<double, 3000>();
+  scans_of<double, 20001>();
 }
 
 namespace {

@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(blocks_of_pixels) {
   check(dims<6, 2, 1, 3>{}, "batch_to_space", FN(batch_to_space<2, 3>(x)));
   const tensor<float, dims<1, dyn<"h">, 2, 1>> odd(shape(1, 3, 2, 1));
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(space_to_depth<2>(odd)); }),
-             "[1, 3, 2, 1] has 6 and [1, 1, 2, 1, 2, 1] has 4");
+             "the extent is 3 / 2, which is not a whole number");
 }
 
 BOOST_AUTO_TEST_CASE(windows) {
@@ -299,6 +299,9 @@ BOOST_AUTO_TEST_CASE(matrices) {
   check_elements(tril(tensor<bool, dims<2, 2>>{true, true, true, true}), {1, 0, 1, 1});
   check_elements(triu(full_like<bfloat16>(tensor<float, dims<2, 2>>(), 2)), {2, 2, 0, 2});
   check_elements(tril(tensor<float, dims<2, 2>>{1, std::nanf(""), 3, 4}), {1, 0, 3, 4});
+  check_elements(diag_part(tensor<std::int8_t, dims<2, 3>>{1, 2, 3, 4, 5, 6}), {1, 5});
+  check_elements(diag_part<3>(tensor<float, dims<2, 3>>()), {});
+  check_elements(band_part(tensor<bool, dims<3, 2>>{true, true, true, true, true, true}, 1, 0), {1, 0, 1, 1, 0, 1});
   of_tensorflow()(dims<2, 3, 4>{}, "set_diag", FN(set_diag<1>(x, tensor<double, dims<2, 3>>())));
   check_elements(set_diag(tensor<int, dims<2, 3>>{1, 2, 3, 4, 5, 6}, tensor<int, dims<2>>{-1, -2}),
                  {-1, 2, 3, 4, -2, 6});

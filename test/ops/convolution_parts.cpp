@@ -40,15 +40,16 @@ bool runs_with(const std::string& explained, const char* what) {
   return explained.find(", then map") != std::string::npos && explained.find(what) != std::string::npos;
 }
 
-template <std::int64_t Height, std::int64_t Width, std::int64_t Channels, std::int64_t Filters, conv2d_options Options>
-void check_strided() {
+template <std::int64_t Height, std::int64_t Width, std::int64_t Channels, std::int64_t Filters, conv2d_options Options,
+          std::int64_t Tall = 1, std::int64_t Wide = 1>
+void check_values() {
   graph g(1);
   const auto x = placeholder<float, dims<dyn<"batch">, Height, Width, Channels>>(g, "x");
-  const auto w = variable<float, dims<1, 1, Channels, Filters>>(g, "w", init::zeros{});
+  const auto w = variable<float, dims<Tall, Wide, Channels, Filters>>(g, "w", init::zeros{});
   const auto b = variable<float, dims<Filters>>(g, "b", init::zeros{});
   const auto y = let(relu(conv2d<Options>(x, w) + b));
   session s(g, {.threads = 2});
-  tensor<float, dims<1, 1, Channels, Filters>> filters;
+  tensor<float, dims<Tall, Wide, Channels, Filters>> filters;
   tensor<float, dims<Filters>> bias;
   fill(filters, 1), fill(bias, 2);
   s.set(w, filters), s.set(b, bias);
@@ -62,8 +63,9 @@ void check_strided() {
       for (std::int64_t i = 0; i < result.extents()[1]; ++i)
         for (std::int64_t j = 0; j < result.extents()[2]; ++j)
           for (std::int64_t f = 0; f < Filters; f += 7) {
-            const double expected = positive(
-                convolved(images, filters, n, i, j, f, Options.stride.height, Options.stride.width, 0, 0) + bias(f));
+            const double expected = positive(convolved(images, filters, n, i, j, f, Options.stride.height,
+                                                       Options.stride.width, (Tall - 1) / 2, (Wide - 1) / 2) +
+                                             bias(f));
             worst = std::max(worst, std::abs(expected - static_cast<double>(result(n, i, j, f))));
           }
     BOOST_TEST(worst < 1e-3, "batch " << batch << " of " << Height << " x " << Width << " x " << Channels
@@ -74,12 +76,22 @@ void check_strided() {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(windows_of_one_pixel_skip_pixels) {
-  check_strided<56, 56, 64, 256, conv2d_options{.stride = 2}>();
-  check_strided<27, 31, 48, 128, conv2d_options{.stride = 2}>();
-  check_strided<28, 28, 40, 256, conv2d_options{.stride = 2}>();  // channels that do not fill vectors
-  check_strided<40, 17, 64, 128, conv2d_options{.stride = {3, 1}}>();
-  check_strided<24, 40, 64, 128, conv2d_options{.stride = {1, 3}, .pad = padding::valid}>();
-  check_strided<9, 9, 256, 512, conv2d_options{.stride = 2}>();
+  check_values<56, 56, 64, 256, conv2d_options{.stride = 2}>();
+  check_values<27, 31, 48, 128, conv2d_options{.stride = 2}>();
+  check_values<28, 28, 40, 256, conv2d_options{.stride = 2}>();  // channels that do not fill vectors
+  check_values<40, 17, 64, 128, conv2d_options{.stride = {3, 1}}>();
+  check_values<24, 40, 64, 128, conv2d_options{.stride = {1, 3}, .pad = padding::valid}>();
+  check_values<9, 9, 256, 512, conv2d_options{.stride = 2}>();
+}
+
+// Of two bands of unequal height, each can prefer another layout of the filters. Filters by multiples of 48 are blocked
+// by 48.
+BOOST_AUTO_TEST_CASE(bands_share_the_layout_of_their_filters) {
+  check_values<17, 17, 768, 192, conv2d_options{}>();
+  check_values<17, 17, 128, 192, conv2d_options{}, 7, 1>();
+  check_values<17, 17, 96, 144, conv2d_options{}, 1, 7>();
+  check_values<35, 35, 96, 384, conv2d_options{.stride = 2, .pad = padding::valid}>();
+  check_values<8, 8, 640, 320, conv2d_options{}>();
 }
 
 BOOST_AUTO_TEST_CASE(bands_are_followed_by_their_share_of_the_expression) {

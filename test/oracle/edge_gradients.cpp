@@ -148,7 +148,7 @@ void all_composed() {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(functions_of_one_operand) {
-  functions::each([]<class F>(F f, const functions::row&) {
+  functions::each_of_the_list([]<class F>(F f, const functions::row&) {
     unary<float>(f);
     unary<double>(f);
   });

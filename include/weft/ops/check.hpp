@@ -87,6 +87,8 @@ constexpr bool defined_for() {
     return std::is_same_v<T, bool>;
   else if constexpr (requires { Op::floating_only; })
     return std::is_floating_point_v<T>;
+  else if constexpr (requires { Op::integral_only; })
+    return std::is_integral_v<T> && (Op::takes_bool || !std::is_same_v<T, bool>);
   else if constexpr (requires { Op::predicate; } && !requires { Op::orders; })
     return std::is_arithmetic_v<T>;
   else

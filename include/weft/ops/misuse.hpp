@@ -211,25 +211,29 @@ auto elementwise(const F&, const Expr& e, const More&...) {
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 auto operator%(const A& a, const B& b) {
-  static_assert(correct<operator_not_defined<A, B>>, "operator%: for the remainder of integers write x - x / y * y");
+  static_assert(correct<operator_not_defined<A, B>>,
+                "operator%: for remainders include <weft/ops/elementwise/rounding.hpp>: floor_mod(x, y), fmod(x, y)");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 auto operator^(const A& a, const B& b) {
-  static_assert(correct<operator_not_defined<A, B>>, "operator^: for powers write pow(x, y), square(x) or x * x");
+  static_assert(correct<operator_not_defined<A, B>>,
+                "operator^: for powers write pow(x, y), square(x) or x * x; bits: <weft/ops/elementwise/bits.hpp>");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 auto operator&(const A& a, const B& b) {
-  static_assert(correct<operator_not_defined<A, B>>, "operator&: join conditions by &&: x > 0 && x < 1");
+  static_assert(correct<operator_not_defined<A, B>>,
+                "operator&: join conditions by &&: x > 0 && x < 1; bits: <weft/ops/elementwise/bits.hpp>");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 auto operator|(const A& a, const B& b) {
-  static_assert(correct<operator_not_defined<A, B>>, "operator|: combine conditions with ||: x < 0 || x > 1");
+  static_assert(correct<operator_not_defined<A, B>>,
+                "operator|: combine conditions with ||: x < 0 || x > 1; bits: <weft/ops/elementwise/bits.hpp>");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 

@@ -184,7 +184,9 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
     const dnnl_query_t filters = gather ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
     if (shape_.batch < 4) bands_ = bands_of(kind_, shape_);
-    if (!(bands_ > 0 ? cut_into_bands(type, any.get()) : cut_batch(type, any.get()))) return false;
+    if (bands_ == 0 ? !cut_batch(type, any.get())
+                    : !cut_into_bands(type, any.get()) && !cut_into_more_bands(type, any.get()))
+      return false;
     const weft::detail::dnnl_layout blocked = codes_[0].layout(filters);
     filter_bytes_ = weft::detail::bytes_of(blocked);
     filter_lines_ = lines_of(filter_bytes_);
@@ -207,12 +209,26 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     return true;
   }
 
-  /// Creates code `i` for some images of a shape; all codes use the filter layout of the first one.
-  bool make_code(std::size_t i, const convolution_shape& s, std::int64_t images, dnnl_data_type_t type,
-                 weft::detail::dnnl_layout any) {
-    const bool gather = kind_ == kind::filter_gradient;
-    const auto filters = i == 0 ? any : codes_[0].layout(gather ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
-    const dnnl_primitive_desc_t d = weft::detail::describe(kind_, s, images, type, filters, attributes_);
+  /// A number of images of a shape.
+  struct work {
+    convolution_shape shape;
+    std::int64_t images;
+  };
+
+  /// Creates one code for each work, all with one layout of the filters. oneDNN chooses the layout for one of them; the
+  /// others may have no fast code for it, so each work chooses in turn.
+  bool make_codes(const work* all, std::size_t count, dnnl_data_type_t type, weft::detail::dnnl_layout any) {
+    const dnnl_query_t filters = kind_ == kind::filter_gradient ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
+    for (std::size_t first = 0; first < count; ++first) {
+      bool made = make_code(first, all[first], type, any);
+      for (std::size_t i = 0; made && i < count; ++i)
+        made = i == first || make_code(i, all[i], type, codes_[first].layout(filters));
+      if (made) return true;
+    }
+    return false;
+  }
+  bool make_code(std::size_t i, const work& w, dnnl_data_type_t type, weft::detail::dnnl_layout filters) {
+    const dnnl_primitive_desc_t d = weft::detail::describe(kind_, w.shape, w.images, type, filters, attributes_);
     return d && codes_[i].make(d) && is_fast(codes_[i].name());
   }
 
@@ -231,9 +247,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     rows_ = static_cast<std::size_t>(shape_.batch);
     const std::int64_t small = shape_.batch / all;
     const bool two = shape_.batch % all != 0;
-    if (gathers_ ? !make_code(0, convolved_, 1, type, any)
-                 : !make_code(0, shape_, small + two, type, any) || (two && !make_code(1, shape_, small, type, any)))
-      return false;
+    const work sizes[] = {{convolved_, gathers_ ? 1 : small + two}, {shape_, small}};
+    if (!make_codes(sizes, !gathers_ && two ? 2 : 1, type, any)) return false;
     for (std::int64_t n = 0; n < all; ++n) {
       const std::int64_t begin = shape_.batch * n / all, end = shape_.batch * (n + 1) / all;
       parts_.push_back({begin,
@@ -259,6 +274,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     const std::size_t in_row = static_cast<std::size_t>(shape_.width * shape_.channels),
                       out_row = static_cast<std::size_t>(shape_.out_width * shape_.filters);
     rows_ = static_cast<std::size_t>(shape_.batch * shape_.out_height);
+    work of_band[max_bands];
     for (std::int64_t n = 0; n < bands_; ++n) {
       const std::int64_t begin = shape_.out_height * n / bands_, end = shape_.out_height * (n + 1) / bands_;
       const std::int64_t first = begin * shape_.stride_height - shape_.pad_top,
@@ -269,7 +285,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       band.out_height = end - begin;
       band.height = gathers_ ? end - begin : to - from;
       band.pad_top = from - first, band.pad_bottom = last - to;
-      if (!make_code(static_cast<std::size_t>(n), band, 1, type, any)) return false;
+      of_band[n] = {band, 1};
       for (std::int64_t image = 0; image < shape_.batch; ++image)
         parts_.push_back(
             {image * shape_.out_height + begin,
@@ -285,29 +301,41 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
              {},
              {}});
     }
-    return true;
+    return make_codes(of_band, static_cast<std::size_t>(bands_), type, any);
+  }
+
+  /// For two bands whose codes share no layout of the filters.
+  bool cut_into_more_bands(dnnl_data_type_t type, weft::detail::dnnl_layout any) {
+    if (bands_ == max_bands || shape_.out_height < max_bands) return false;
+    parts_.clear();
+    bands_ = max_bands;
+    return cut_into_bands(type, any);
   }
 
   /// Prepares the conversion of filters between layouts; several threads share many filters.
   bool make_reorderings(weft::detail::dnnl_layout plain, weft::detail::dnnl_layout blocked) {
-    constexpr std::int64_t block = 64;  // a multiple of all filter blocks of oneDNN
-    const std::int64_t blocks =
-        shape_.filters % block == 0 && shape_.filter_elements() > 65536 ? shape_.filters / block : 1;
+    // oneDNN blocks filters by 64, its divisors, or 48. Only whole blocks can be converted.
+    if (shape_.filter_elements() > 65536)
+      for (const std::int64_t block : {64, 48})
+        if (shape_.filters % block == 0 && make_reorderings(plain, blocked, block)) return true;
+    return make_reorderings(plain, blocked, shape_.filters);
+  }
+  bool make_reorderings(weft::detail::dnnl_layout plain, weft::detail::dnnl_layout blocked, std::int64_t block) {
+    const std::int64_t blocks = shape_.filters / block;
     reorderings_ = detail::between(1, static_cast<std::size_t>(blocks), max_reorderings);
     const bool gather = kind_ == kind::filter_gradient;
     for (std::size_t i = 0; i < reorderings_; ++i) {
       reordering& r = reordering_[i];
       const auto n = static_cast<std::int64_t>(i), all = static_cast<std::int64_t>(reorderings_);
       const std::int64_t begin = blocks * n / all * block, end = blocks * (n + 1) / all * block;
-      const std::int64_t extents[] = {all == 1 ? shape_.filters : end - begin, shape_.channels, shape_.window_height,
-                                      shape_.window_width};
-      const std::int64_t offsets[] = {all == 1 ? 0 : begin, 0, 0, 0};
+      const std::int64_t extents[] = {end - begin, shape_.channels, shape_.window_height, shape_.window_width};
+      const std::int64_t offsets[] = {begin, 0, 0, 0};
       const weft::detail::dnnl_description some(plain, extents, offsets), same(blocked, extents, offsets);
       if (!some.good() || !same.good()) return false;
       const dnnl_primitive_desc_t d = gather ? weft::detail::describe_reorder(same.get(), some.get())
                                              : weft::detail::describe_reorder(some.get(), same.get());
       if (!d || !r.code.make(d) || !r.plain.make(some.get(), nullptr) || !r.blocked.make(same.get(), nullptr) ||
-          !weft::detail::make_stream(r.stream))
+          (!r.stream && !weft::detail::make_stream(r.stream)))
         return false;
     }
     return true;

@@ -99,13 +99,11 @@ class dnnl_code {
   dnnl_code() = default;
   dnnl_code(const dnnl_code&) = delete;
   dnnl_code& operator=(const dnnl_code&) = delete;
-  ~dnnl_code() {
-    if (primitive_) dnnl_primitive_destroy(primitive_);
-    if (description_) dnnl_primitive_desc_destroy(description_);
-  }
+  ~dnnl_code() { release(); }
 
   /// Takes ownership of the descriptor. Returns true if the primitive was created.
   bool make(dnnl_primitive_desc_t description) {
+    release();
     description_ = description;
     return dnnl_primitive_create(&primitive_, description) == dnnl_success;
   }
@@ -118,6 +116,13 @@ class dnnl_code {
   }
 
  private:
+  void release() {
+    if (primitive_) dnnl_primitive_destroy(primitive_);
+    if (description_) dnnl_primitive_desc_destroy(description_);
+    primitive_ = nullptr;
+    description_ = nullptr;
+  }
+
   dnnl_primitive_desc_t description_ = nullptr;
   dnnl_primitive_t primitive_ = nullptr;
 };
@@ -134,6 +139,8 @@ class dnnl_buffer {
   }
 
   bool make(dnnl_layout layout, const void* at) {
+    if (it_) dnnl_memory_destroy(it_);
+    it_ = nullptr;
     at_ = at;
     return dnnl_memory_create(&it_, layout, dnnl_processor(), const_cast<void*>(at)) == dnnl_success;
   }

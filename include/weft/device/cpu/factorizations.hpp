@@ -146,28 +146,25 @@ struct reference_factorizations {
   }
 
   template <class T>
-  static detail::matrix_needs qr_needs(std::size_t, std::size_t n, std::size_t columns) {
-    return {n > columns ? n : columns, 0};
+  static detail::matrix_needs qr_needs(std::size_t, std::size_t, std::size_t) {
+    return {};
   }
   template <class T>
-  static void householder(std::size_t m, std::size_t n, T* a, T* tau, const detail::matrix_memory<T>& w) {
+  static void householder(std::size_t m, std::size_t n, T* a, T* tau, const detail::matrix_memory<T>&) {
     for (std::size_t j = 0; j < n; ++j) {
-      T* const v = a + j * n + j;
-      tau[j] = detail::make_reflection(m - j, v, n);
-      detail::reflect_rows(m - j, v, n, tau[j], n - j - 1, v + 1, n, w.elements);
+      T* const v = a + j * m + j;
+      tau[j] = detail::make_reflection(m - j, v, 1);
+      detail::reflect_columns(m - j, v, 1, tau[j], n - j - 1, v + m, m);
     }
   }
   template <class T>
   static void orthogonal(std::size_t m, std::size_t columns, std::size_t n, T* q, const T* tau,
-                         const detail::matrix_memory<T>& w) {
+                         const detail::matrix_memory<T>&) {
     for (std::size_t j = columns; j-- > 0;) {
-      T* const v = q + j * columns + j;
-      const T t = j < n ? tau[j] : T(0);
-      if (j < n) detail::reflect_rows(m - j, v, columns, t, columns - j - 1, v + 1, columns, w.elements);
-      for (std::size_t i = 0; i < m; ++i) {
-        T& x = q[i * columns + j];
-        x = i < j ? T(0) : i == j ? 1 - t : j < n ? -t * x : T(0);
-      }
+      T *const row = q + j * m, t = j < n ? tau[j] : T(0);
+      detail::reflect_columns(m - j, row + j, 1, t, columns - j - 1, row + m + j, m);
+      for (std::size_t i = 0; i < m; ++i) row[i] = i < j || j >= n ? T(0) : -t * row[i];
+      row[j] = 1 - t;
     }
   }
 

@@ -10,8 +10,8 @@
 WEFT_COLD_BEGIN
 namespace weft::library {
 
-/// Factorizations by LAPACK. It sees the transposed matrices, since it stores them by columns: A = Q R is computed as
-/// A' = R' Q', and A = U S V' as A' = V S U', so no elements move.
+/// Factorizations by LAPACK. It stores matrices by columns, and sees the transposed ones: A = U S V' is computed as A'
+/// = V S U', so no elements move. Its LQ is slower than its QR by more than a transposition, so Q and R are transposed.
 struct lapack_factorizations {
   /// Overwrites the lower triangle of a symmetric matrix by L with L L' = A; the rest is undefined. Returns false if
   /// the matrix is not positive definite.
@@ -30,21 +30,22 @@ struct lapack_factorizations {
     const auto second = query<T>([&](auto w) { orthogonal<T>(m, columns, n, nullptr, nullptr, w); });
     return first.elements > second.elements ? first : second;
   }
-  /// Overwrites a matrix of m >= n rows by R and, below the diagonal, the n Householder vectors of Q.
+  /// Overwrites n columns of m >= n elements, which are stored as rows, by R and, behind its elements, the Householder
+  /// vectors of Q.
   template <class T>
   static void householder(std::size_t m, std::size_t n, T* a, T* tau, const detail::matrix_memory<T>& w) {
     keep_openblas_on_one_thread();
-    const int rows = lapack_extent(n), columns = lapack_extent(m);
+    const int length = lapack_extent(m), count = lapack_extent(n);
     int info = 0;
-    fortran::gelqf(&rows, &columns, a, &rows, tau, w.elements, &w.count, &info);
+    fortran::geqrf(&length, &count, a, &length, tau, w.elements, &w.count, &info);
   }
-  /// Overwrites n Householder vectors below the diagonal by the first columns of Q.
+  /// Overwrites n Householder vectors by the first columns of Q, as rows.
   template <class T>
   static void orthogonal(std::size_t m, std::size_t columns, std::size_t n, T* q, const T* tau,
                          const detail::matrix_memory<T>& w) {
-    const int rows = lapack_extent(columns), length = lapack_extent(m), vectors = lapack_extent(n);
+    const int length = lapack_extent(m), count = lapack_extent(columns), vectors = lapack_extent(n);
     int info = 0;
-    fortran::orglq(&rows, &length, &vectors, q, &rows, tau, w.elements, &w.count, &info);
+    fortran::orgqr(&length, &count, &vectors, q, &length, tau, w.elements, &w.count, &info);
   }
 
   template <class T>
@@ -67,7 +68,9 @@ struct lapack_factorizations {
 
   template <class T>
   static detail::matrix_needs eigh_needs(std::size_t n) {
-    return query<T>([&](auto w) { eigh<T>(true, n, nullptr, nullptr, w); });
+    auto needs = query<T>([&](auto w) { eigh<T>(true, n, nullptr, nullptr, w); });
+    needs.elements += 64 * n;  // with what LAPACK asks for, small matrices are transformed without blocks
+    return needs;
   }
   /// Overwrites a symmetric matrix, of which it reads the lower triangle, by its eigenvectors, in rows. The eigenvalues
   /// are in ascending order.

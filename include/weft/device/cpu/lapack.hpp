@@ -18,10 +18,10 @@ namespace fortran {
             std::size_t, std::size_t) __asm__(p "trsm_");                                                              \
   void getrf(const int* m, const int* n, type* a, const int* lda, int* pivots, int* info) __asm__(p "getrf_");         \
   void potrf(const char* which, const int* n, type* a, const int* lda, int* info, std::size_t) __asm__(p "potrf_");    \
-  void gelqf(const int* m, const int* n, type* a, const int* lda, type* tau, type* work, const int* count,             \
-             int* info) __asm__(p "gelqf_");                                                                           \
-  void orglq(const int* m, const int* n, const int* k, type* a, const int* lda, const type* tau, type* work,           \
-             const int* count, int* info) __asm__(p "orglq_");                                                         \
+  void geqrf(const int* m, const int* n, type* a, const int* lda, type* tau, type* work, const int* count,             \
+             int* info) __asm__(p "geqrf_");                                                                           \
+  void orgqr(const int* m, const int* n, const int* k, type* a, const int* lda, const type* tau, type* work,           \
+             const int* count, int* info) __asm__(p "orgqr_");                                                         \
   void gesdd(const char* job, const int* m, const int* n, type* a, const int* lda, type* s, type* u, const int* ldu,   \
              type* vt, const int* ldvt, type* work, const int* count, int* integers, int* info,                        \
              std::size_t) __asm__(p "gesdd_");                                                                         \

@@ -126,6 +126,27 @@ struct pool_image {
     T best[32];
     std::int32_t where[32];
     if constexpr (Kind == pool_kind::average) {  // row by row, to limit rounding in large windows
+      if constexpr (Known != 0) {
+        // Vectors as variables, since arrays would be stored and loaded for each element of the window.
+        typedef T lanes __attribute__((vector_size(64)));
+        constexpr std::int64_t vectors = Known * static_cast<std::int64_t>(sizeof(T)) / 64;
+        constexpr std::int64_t wide = Known / vectors;
+        for (std::int64_t v = 0; v < vectors; ++v) {
+          lanes sum = {};
+          for (std::int64_t i = row0; i < row1; ++i) {
+            lanes row = {};
+            for (std::int64_t j = column0; j < column1; ++j) {
+              lanes x;
+              __builtin_memcpy(&x, a + at(i, j) + v * wide, sizeof x);
+              row += x;
+            }
+            sum += row;
+          }
+          sum /= count;
+          __builtin_memcpy(out + result + v * wide, &sum, sizeof sum);
+        }
+        return;
+      }
       for (std::int64_t k = 0; k < n; ++k) best[k] = 0;
       for (std::int64_t i = row0; i < row1; ++i) {
         T row[32];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/arrays/regroup.hpp>
+#include <weft/ops/arrays/reshape.hpp>
 #include <weft/ops/arrays/transpose.hpp>
 
 /// Axes in another order, and joined. Not part of <weft/weft.hpp>. For all element types.
@@ -88,18 +88,9 @@ auto flatten(const Expr& e) {
   if constexpr (correct<mistake>) {
     constexpr std::size_t first = axis_number<D, First>, last = axis_number<D, Last>;
     using detail::make_indices;
-    return detail::regrouped<typename detail::joined_axes<D, first, typename make_indices<first>::type,
-                                                          typename make_indices<last - first + 1>::type,
-                                                          typename make_indices<D::rank - 1 - last>::type>::type>(
-        materialize(e), [](const shape& from) {
-          shape to;
-          for (std::size_t i = 0; i < from.rank; ++i)
-            if (i > first && i <= last)
-              to[first] *= from[i];
-            else
-              to.push_back(from[i]);
-          return to;
-        });
+    return reshape<typename detail::joined_axes<D, first, typename make_indices<first>::type,
+                                                typename make_indices<last - first + 1>::type,
+                                                typename make_indices<D::rank - 1 - last>::type>::type>(e);
   } else {
     return detail::same_after_mistake(e);
   }

@@ -14,23 +14,16 @@
 /// otherwise.
 namespace weft {
 
-/// Returns square matrices `[..., n, n]` with the operand `[..., n]` on their diagonals and 0 elsewhere
-/// (tf.linalg.diag).
-template <Expression Expr>
+/// Returns matrices with the operand on their diagonal `Offset` and 0 elsewhere (tf.linalg.diag, torch.diag_embed):
+/// `diag(x)` of `[..., n]` is `[..., n, n]`. A positive offset counts from the main diagonal upwards: `diag<1>(x)` is
+/// `[..., n + 1, n + 1]`.
+template <int Offset = 0, Expression Expr>
 [[nodiscard]] auto diag(const Expr& e);
 
-/// The same with the operand on diagonal `Offset`, which is above the main diagonal if it is positive
-/// (torch.diag_embed, numpy.diag): `diag<1>(x)` of `[n]` is `[n + 1, n + 1]`.
-template <int Offset, Expression Expr>
-[[nodiscard]] auto diag(const Expr& e);
-
-/// Returns the diagonals `[..., n]` of square matrices `[..., n, n]` (tf.linalg.diag_part).
-template <Expression Expr>
-[[nodiscard]] auto diag_part(const Expr& e);
-
-/// Returns diagonal `Offset` of matrices `[..., m, n]`, which need not be square if both extents are numbers
-/// (numpy.diagonal, torch.diagonal): `diag_part<-1>(x)` of `[n, n]` is `[n - 1]`, the diagonal below the main one.
-template <int Offset, Expression Expr>
+/// Returns diagonal `Offset` of matrices `[..., m, n]` (tf.linalg.diag_part, torch.diagonal): `diag_part(x)` of `[n,
+/// n]` is
+/// `[n]`, and `diag_part<-1>(x)`, below the main diagonal, is `[n - 1]`. The extents are numbers, or they are equal.
+template <int Offset = 0, Expression Expr>
 [[nodiscard]] auto diag_part(const Expr& e);
 
 /// Returns matrices `[..., m, n]` with diagonal `Offset` replaced by `values`, `[..., length]` (tf.linalg.set_diag).
@@ -43,7 +36,7 @@ template <Expression Expr>
 
 /// Keeps the main diagonal, `lower` diagonals below it and `upper` diagonals above it of matrices `[..., m, n]`, and
 /// sets all other elements to 0 (tf.linalg.band_part). A negative number keeps that whole side: `band_part(x, -1, 0)`
-/// is the lower triangle. Not for bool, half or bfloat16; triangles.hpp has triangles of these.
+/// is the lower triangle.
 template <Expression Expr>
 [[nodiscard]] auto band_part(const Expr& e, std::int64_t lower, std::int64_t upper);
 
@@ -195,11 +188,6 @@ auto diag(const Expr& e) {
     return detail::same_after_mistake(e);
   }
 }
-template <Expression Expr>
-auto diag(const Expr& e) {
-  return diag<0>(e);
-}
-
 namespace detail {
 
 template <int Offset, class X>
@@ -239,14 +227,6 @@ auto diag_part(const Expr& e) {
     return detail::same_after_mistake(e);
   }
 }
-template <Expression Expr>
-auto diag_part(const Expr& e) {
-  static_assert(correct<matrices_are_not_square<dims_t<Expr>>>, "diag_part: takes square matrices, [..., n, n]");
-  if constexpr (correct<matrices_are_not_square<dims_t<Expr>>>)
-    return diag_part<0>(e);
-  else
-    return detail::same_after_mistake(e);
-}
 
 template <int Offset, Expression Expr, Expression Values>
 auto set_diag(const Expr& e, const Values& values) {
@@ -279,22 +259,36 @@ auto matrix_trace(const Expr& e) {
     return detail::same_after_mistake(e);
 }
 
+namespace detail {
+
+inline constexpr std::int64_t all_diagonals = std::numeric_limits<std::int64_t>::max();
+
+/// Keeps the diagonals from `lowest` to `highest`, both included.
+template <class X>
+auto band(const X& x, std::int64_t lowest, std::int64_t highest) {
+  using T = value_t<X>;
+  constexpr std::size_t rank = dims_t<X>::rank;
+  const auto row = expand_dims<1>(indices_along<X, rank - 2>(x));
+  const auto column = indices_along<X, rank - 1>(x);
+  const auto in_band = column - row >= lowest && column - row <= highest;
+  if constexpr (std::is_same_v<T, bool>)
+    return materialize(in_band && x);
+  else if constexpr (is_storage_type<T>)
+    return materialize(cast<T>(weft::select(in_band, cast<float>(x), 0.0f)));
+  else
+    return materialize(weft::select(in_band, x, static_cast<T>(0)));
+}
+
+}  // namespace detail
+
 template <Expression Expr>
 auto band_part(const Expr& e, std::int64_t lower, std::int64_t upper) {
-  using T = value_t<Expr>;
-  using D = dims_t<Expr>;
-  using mistake = first_mistake<operand_is_not_a_matrix<D>, reduction_undefined_for<T>>;
-  static_assert(correct<mistake>, "band_part: takes matrices of numbers, [..., rows, columns]: cast<float>(x)");
-  if constexpr (correct<mistake>) {
-    constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
-    const auto x = materialize(e);
-    const auto row = expand_dims<1>(detail::indices_along<decltype(x), D::rank - 2>(x));
-    const auto column = detail::indices_along<decltype(x), D::rank - 1>(x);
-    return materialize(select(row - column <= (lower < 0 ? far : lower) && column - row <= (upper < 0 ? far : upper), x,
-                              static_cast<T>(0)));
-  } else {
+  static_assert(correct<operand_is_not_a_matrix<dims_t<Expr>>>, "band_part: takes matrices, [..., rows, columns]");
+  if constexpr (correct<operand_is_not_a_matrix<dims_t<Expr>>>)
+    return detail::band(materialize(e), lower < 0 ? -detail::all_diagonals : -lower,
+                        upper < 0 ? detail::all_diagonals : upper);
+  else
     return detail::same_after_mistake(e);
-  }
 }
 
 template <auto...>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/arrays/regroup.hpp>
+#include <weft/ops/arrays/reshape.hpp>
 #include <weft/ops/elementwise/functions.hpp>
 
 namespace weft {
@@ -46,20 +46,7 @@ auto kron(const A& a, const B& b) {
     using detail::make_indices;
     using extents = detail::kron_extents<D, dims_t<B>, typename make_indices<2 * D::rank>::type,
                                          typename make_indices<D::rank>::type>;
-    constexpr auto spread = [](std::size_t odd) {
-      return [odd](const shape& from) {
-        shape to;
-        for (std::size_t i = 0; i < 2 * from.rank; ++i) to.push_back(i % 2 == odd ? from[i / 2] : 1);
-        return to;
-      };
-    };
-    const auto product = materialize(detail::regrouped<typename extents::left>(materialize(a), spread(0)) *
-                                     detail::regrouped<typename extents::right>(materialize(b), spread(1)));
-    return detail::regrouped<typename extents::product>(product, [](const shape& from) {
-      shape to;
-      for (std::size_t i = 0; i < from.rank; i += 2) to.push_back(from[i] * from[i + 1]);
-      return to;
-    });
+    return reshape<typename extents::product>(reshape<typename extents::left>(a) * reshape<typename extents::right>(b));
   } else {
     return detail::after_mistake<value_t<A>, D>(a, b);
   }

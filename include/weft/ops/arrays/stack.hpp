@@ -6,7 +6,7 @@
 #include <weft/ops/arrays/broadcast_to.hpp>
 #include <weft/ops/arrays/concat.hpp>
 #include <weft/ops/arrays/expand_dims.hpp>
-#include <weft/ops/arrays/regroup.hpp>
+#include <weft/ops/arrays/reshape.hpp>
 
 /// Stacking, repetition and unstacking of arrays. Not part of <weft/weft.hpp>. For all element types.
 namespace weft {
@@ -120,8 +120,7 @@ auto repeat(const Expr& e) {
     const auto one = expand_dims<static_cast<int>(axis) + 1>(x);
     using Many = with_extent<dims_t<decltype(one)>, axis + 1, Count>;
     const auto many = call_operation<broadcast_to_op, T, Many>(resized(extents_of(one), axis + 1, Count), {}, one);
-    return detail::regrouped<with_extent<D, axis, extent_of<D, axis>() * extent<Count>>>(
-        many, [&](const shape&) { return resized(extents_of(x), axis, extents_of(x)[axis] * Count); });
+    return reshape<with_extent<D, axis, extent_of<D, axis>() * extent<Count>>>(many);
   } else {
     return detail::same_after_mistake(e);
   }

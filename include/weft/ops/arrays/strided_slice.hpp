@@ -37,13 +37,10 @@ namespace detail {
 struct axis_position {
   int at;
   bool from_end;
+  constexpr std::int64_t in(std::int64_t extent) const { return at + (from_end ? extent : 0); }
 };
 constexpr axis_position position_of(int bound, axis_position otherwise) {
   return bound == bounds::omitted ? otherwise : axis_position{bound, bound < 0};
-}
-constexpr std::int64_t clipped(axis_position p, std::int64_t extent, std::int64_t low, std::int64_t high) {
-  const std::int64_t at = p.at + (p.from_end ? extent : 0);
-  return at < low ? low : at > high ? high : at;
 }
 
 /// What a `bounds` or an index selects.
@@ -58,23 +55,20 @@ struct axis_part {
         step(b.step) {}
   constexpr axis_part(int index) : begin{index, index < 0}, end{index + 1, index < 0}, step(1), drops(true) {}
 
-  constexpr std::int64_t first(std::int64_t extent) const {
-    if (extent < 0) return begin.at;
-    return clipped(begin, extent, step > 0 ? 0 : -1, step > 0 ? extent : extent - 1);
+  constexpr int distance() const { return step > 0 ? step : -step; }
+  constexpr axis_position low() const { return step > 0 ? begin : end; }
+  constexpr axis_position high() const { return step > 0 ? end : begin; }
+  constexpr std::int64_t clipped(axis_position p, std::int64_t extent) const {
+    const std::int64_t first = step > 0 ? 0 : -1, last = extent + first, at = p.in(extent);
+    return at < first ? first : at > last ? last : at;
   }
-  /// The number of elements of an axis whose extent is a number.
-  constexpr std::int64_t count(std::int64_t extent) const {
-    const std::int64_t last = clipped(end, extent, step > 0 ? 0 : -1, step > 0 ? extent : extent - 1);
-    const std::int64_t by = step > 0 ? step : -std::int64_t{step},
-                       way = step > 0 ? last - first(extent) : first(extent) - last;
-    return way > 0 ? (way + by - 1) / by : 0;
-  }
-  /// The number of elements of an axis without clipping, negative if the bounds cross.
-  std::int64_t unclipped(std::int64_t extent) const {
-    const axis_position low = step > 0 ? begin : end, high = step > 0 ? end : begin;
-    const std::int64_t by = step > 0 ? step : -std::int64_t{step};
-    const std::int64_t way = high.at - low.at + (high.from_end - low.from_end) * extent;
-    return way > 0 ? (way + by - 1) / by : low.from_end == high.from_end ? 0 : way;
+  /// The first element's index, counted from the end if it is negative.
+  constexpr std::int64_t first(std::int64_t extent) const { return extent < 0 ? begin.at : clipped(begin, extent); }
+  /// The number of elements. If the bounds are not clipped, it is negative if they cross.
+  constexpr std::int64_t count(std::int64_t extent, bool clips) const {
+    const std::int64_t way =
+        clips ? clipped(high(), extent) - clipped(low(), extent) : high().in(extent)-low().in(extent);
+    return way > 0 ? (way + distance() - 1) / distance() : clips || low().from_end == high().from_end ? 0 : way;
   }
   constexpr bool fits(std::int64_t extent) const {
     return step != 0 && (!drops || extent < 0 || (begin.at < extent && begin.at >= -extent));
@@ -102,14 +96,13 @@ struct axis_parts {
   static constexpr auto extent() {
     constexpr axis_part part = of(Axis);
     constexpr auto whole = extent_at<Dims, Axis>::value;
-    constexpr int by = part.step > 0 ? part.step : -part.step;
-    constexpr axis_position low = part.step > 0 ? part.begin : part.end, high = part.step > 0 ? part.end : part.begin;
-    constexpr std::int64_t way = high.at - low.at;
+    constexpr int by = part.distance();
+    constexpr std::int64_t way = part.high().at - part.low().at;
     if constexpr (!is_dynamic(whole))
-      return canonical<part.count(code(whole))>();
-    else if constexpr (low.from_end == high.from_end)
-      return static_cast<int>(way > 0 ? (way + by - 1) / by : 0);
-    else if constexpr (high.from_end)
+      return canonical<part.count(code(whole), true)>();
+    else if constexpr (part.low().from_end == part.high().from_end)
+      return static_cast<int>(part.count(0, false));
+    else if constexpr (part.high().from_end)
       return window_extent<whole, 1, by, 1, false, way>();  // ceil((n + way) / by)
     else if constexpr (by == 1)
       return weft::extent<way> - whole;
@@ -222,7 +215,7 @@ auto strided_slice(const Expr& e) {
     for (std::size_t i = 0; i < D::rank; ++i) {
       a.begin[i] = parts::of(i).first(D::spec[i]), a.step[i] = parts::of(i).step;
       if constexpr (!Expr::symbolic)
-        if (D::spec[i] < 0) extents[i] = parts::of(i).unclipped(x.extents()[i]);
+        if (D::spec[i] < 0) extents[i] = parts::of(i).count(x.extents()[i], false);
     }
     const auto box = call_operation<strided_slice_op, T, Box>(extents, a, x);
     constexpr std::uint32_t dropped = parts::dropped(D::rank);

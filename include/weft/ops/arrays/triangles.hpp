@@ -28,17 +28,6 @@ template <int Rows, int Columns = Rows, int K = 0>
 
 namespace detail {
 
-template <class Expr>
-auto triangle(const Expr& e, std::int64_t k, bool lower) {
-  const auto x = materialize(e);
-  using X = std::remove_const_t<decltype(x)>;
-  const auto row = expand_dims<1>(indices_along<X, dims_t<X>::rank - 2>(x));
-  const auto column = indices_along<X, dims_t<X>::rank - 1>(x);
-  // column - row <= k, or row - column <= -k
-  const std::int64_t sign = lower ? 1 : -1;
-  return chosen(materialize((column - row) * sign <= k * sign), x, zeros_like(x));
-}
-
 /// The columns of a row of a triangle: those from `begin` up to but not including `end`.
 struct triangle_row {
   int begin, end;
@@ -70,7 +59,7 @@ template <Expression Expr>
 auto tril(const Expr& e, std::int64_t k) {
   static_assert(correct<operand_is_not_a_matrix<dims_t<Expr>>>, "tril: takes matrices, [..., rows, columns]");
   if constexpr (correct<operand_is_not_a_matrix<dims_t<Expr>>>)
-    return detail::triangle(e, k, true);
+    return detail::band(materialize(e), -detail::all_diagonals, k);
   else
     return detail::same_after_mistake(e);
 }
@@ -78,7 +67,7 @@ template <Expression Expr>
 auto triu(const Expr& e, std::int64_t k) {
   static_assert(correct<operand_is_not_a_matrix<dims_t<Expr>>>, "triu: takes matrices, [..., rows, columns]");
   if constexpr (correct<operand_is_not_a_matrix<dims_t<Expr>>>)
-    return detail::triangle(e, k, false);
+    return detail::band(materialize(e), k, detail::all_diagonals);
   else
     return detail::same_after_mistake(e);
 }

@@ -161,23 +161,22 @@ struct qr_task {
   std::size_t columns;
 
   matrix_needs needs() const {
-    return a.n == 0 ? matrix_needs{} : with_more(Library::template qr_needs<T>(a.m, a.n, columns), a.n);
+    if (a.n == 0) return {};
+    return with_more(Library::template qr_needs<T>(a.m, a.n, columns), a.n + columns * a.m);
   }
   std::size_t multiply_adds() const { return a.m * a.n * (a.n + columns); }
   bool run(const T* const* in, T* const* out, const matrix_memory<T>& w) const {
-    T *const q = out[0], *const r = out[1], *const tau = w.elements;
+    T *const q = out[0], *const r = out[1], *const tau = w.elements, *const rows = tau + a.n;
     for (std::size_t e = 0; a.n == 0 && e < a.m * columns; ++e) q[e] = T(e % (columns + 1) == 0);
     if (a.n == 0) return true;
-    // The one of the operand's extents holds the Householder vectors.
-    const bool reduced = columns == a.n;
-    T* const both = reduced ? q : r;
-    copy_elements(a.elements(), in[0], both);
-    Library::householder(a.m, a.n, both, tau, rest_of(w, a.n));
-    for (std::size_t i = 0; i < a.m; ++i) {
-      for (std::size_t j = 0; !reduced && j < columns; ++j) q[i * columns + j] = j < a.n ? both[i * a.n + j] : T(0);
-      for (std::size_t j = 0; (!reduced || i < a.n) && j < a.n; ++j) r[i * a.n + j] = j < i ? T(0) : both[i * a.n + j];
-    }
-    Library::orthogonal(a.m, columns, a.n, q, tau, rest_of(w, a.n));
+    const matrix_memory<T> rest = rest_of(w, a.n + columns * a.m);
+    transpose_elements(a.m, a.n, in[0], a.n, rows, a.m);
+    Library::householder(a.m, a.n, rows, tau, rest);
+    transpose_elements(a.n, columns, rows, a.m, r, a.n);
+    for (std::size_t i = 1; i < columns; ++i)
+      for (std::size_t j = 0; j < least(i, a.n); ++j) r[i * a.n + j] = 0;
+    Library::orthogonal(a.m, columns, a.n, rows, tau, rest);
+    transpose_elements(columns, a.m, rows, a.m, q, columns);
     return true;
   }
 };
@@ -240,23 +239,10 @@ struct eigh_task {
     if (a.n == 0) return true;
     for (std::size_t i = 0; i < a.n; ++i)
       if (!all_finite(i + 1, in[0] + i * a.n)) return false;
-    T* const v = out[1] ? out[1] : w.elements;
-    copy_elements(a.elements(), in[0], v);
-    const bool converged = Library::eigh(out[1] != nullptr, a.n, v, out[0], rest_of(w, a.elements()));
-    if (out[1]) exchange_rows_and_columns(v);
+    copy_elements(a.elements(), in[0], w.elements);
+    const bool converged = Library::eigh(out[1] != nullptr, a.n, w.elements, out[0], rest_of(w, a.elements()));
+    if (out[1]) transpose_elements(a.n, a.n, w.elements, a.n, out[1], a.n);
     return converged;
-  }
-
- private:
-  void exchange_rows_and_columns(T* x) const {
-    constexpr std::size_t side = 32;
-    for (std::size_t top = 0; top < a.n; top += side)
-      for (std::size_t left = 0; left <= top; left += side)
-        for (std::size_t i = top; i < least(top + side, a.n); ++i)
-          for (std::size_t j = left; j < least(left + side, i); ++j) {
-            const T keep = x[i * a.n + j];
-            x[i * a.n + j] = x[j * a.n + i], x[j * a.n + i] = keep;
-          }
   }
 };
 

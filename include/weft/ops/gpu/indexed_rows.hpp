@@ -32,15 +32,29 @@ struct indexed_rows_arguments {
   divisor count, inner;  ///< the indices in a list; the elements of a row
   divisor sharing;       ///< outer positions that share a list
   bool per_element;
-  std::uint32_t rows;  ///< along the axis
-  std::uint32_t work;  ///< elements of the result, or its columns
+  std::uint32_t depth;           ///< the indices of a vector; 0 if they are not vectors
+  std::uint32_t axes[max_rank];  ///< the extents that a vector indexes
+  std::uint32_t rows;            ///< along the axis
+  std::uint32_t work;            ///< elements of the result, or its columns
 
   /// Returns index k of the list of an outer position, or `rows` if it is out of range.
   WEFT_HOST_DEVICE std::uint32_t index(std::uint32_t outer, std::uint32_t k, std::uint32_t column) const {
     std::uint32_t at = sharing.divide(outer) * count.extent + k;
     if (per_element) at = at * inner.extent + column;
+    if (depth == 0) return in_range(at, rows);
+    std::uint32_t row = 0;
+    for (std::uint32_t j = 0; j < depth; ++j) {
+      const std::uint32_t n = in_range(at * depth + j, axes[j]);
+      if (n == axes[j]) return rows;
+      row = row * axes[j] + n;
+    }
+    return row;
+  }
+
+ private:
+  WEFT_HOST_DEVICE std::uint32_t in_range(std::uint32_t at, std::uint32_t end) const {
     const std::int64_t n = weft::device::index_at(indices, wide, at);
-    return n < 0 || n >= static_cast<std::int64_t>(rows) ? rows : static_cast<std::uint32_t>(n);
+    return n < 0 || n >= static_cast<std::int64_t>(end) ? end : static_cast<std::uint32_t>(n);
   }
 };
 
@@ -58,10 +72,11 @@ struct gather_body : indexed_rows_arguments<T> {
 };
 
 /// Each thread handles one column of the result, and the rows of its block. No two threads write to one element, and
-/// each element is summed in the order of the indices.
-template <class T>
-struct scatter_add_body : indexed_rows_arguments<T> {
+/// each element is combined in the order of the indices.
+template <class T, combine How>
+struct write_rows_body : indexed_rows_arguments<T> {
   std::uint32_t split;  ///< rows of a block
+  const T* before;      ///< null to start from a number
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
@@ -69,14 +84,16 @@ struct scatter_add_body : indexed_rows_arguments<T> {
     if (c >= this->work) return;
     const std::uint32_t outer = this->inner.divide(c), column = c - outer * this->inner.extent;
     const std::uint32_t begin = at.block_y * split, end = this->rows - begin < split ? this->rows : begin + split;
-    T* const to = this->y + outer * this->rows * this->inner.extent + column;
+    const std::uint32_t first = outer * this->rows * this->inner.extent + column;
+    T* const to = this->y + first;
     const T* const from = this->x + outer * this->count.extent * this->inner.extent + column;
-    for (std::uint32_t r = begin; r < end; ++r) to[r * this->inner.extent] = T();
+    for (std::uint32_t r = begin; r < end; ++r)
+      to[r * this->inner.extent] = before ? before[first + r * this->inner.extent] : weft::device::start_of<T>(How);
     for (std::uint32_t k = 0; k < this->count.extent; ++k) {
       const std::uint32_t r = this->index(outer, k, column);
       if (r < begin || r >= end) continue;
-      T& sum = to[r * this->inner.extent];
-      sum = static_cast<T>(sum + from[k * this->inner.extent]);
+      T& there = to[r * this->inner.extent];
+      there = weft::device::combined<How>(there, from[k * this->inner.extent]);
     }
   }
 };
@@ -97,26 +114,29 @@ kernel* make_indexed_rows(const prepare_context& p, Body b, const axis_rows& r, 
   if (count == 0) b.count.extent = 0;
   b.sharing = divisor(static_cast<std::uint32_t>(lists.sharing > 0 ? lists.sharing : 1));
   b.per_element = lists.per_element;
+  b.depth = lists.axes.rank;
+  for (std::size_t j = 0; j < lists.axes.rank; ++j) b.axes[j] = static_cast<std::uint32_t>(lists.axes[j]);
   auto& l = add_body(*k, b, code, blocks);
   l.blocks_y = splits;
   l.point(offset_in(b, b.x), p.input_slots[0]);
   l.point(offset_in(b, b.indices), p.input_slots[1]);
   l.point(offset_in(b, b.y), p.output_slots[0]);
+  if constexpr (requires { b.before; })
+    if (p.node.inputs.size() > 2) l.point(offset_in(b, b.before), p.input_slots[2]);
   return k;
 }
 
 template <class T>
-kernel* make_gather(const prepare_context& p, std::size_t axis, const weft::detail::index_lists& lists) {
+kernel* make_gather(const prepare_context& p, const axis_rows& r, const weft::detail::index_lists& lists) {
   static const function code = function_of<gather_body<T>>("gather");
   gather_body<T> b{};
   b.work = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
-  return make_indexed_rows(p, b, axis_rows(p.inputs[0].extents, axis), lists, blocks_for(b.work, 1), 1, code);
+  return make_indexed_rows(p, b, r, lists, blocks_for(b.work, 1), 1, code);
 }
-template <class T>
-kernel* make_scatter_add(const prepare_context& p, std::size_t axis, const weft::detail::index_lists& lists) {
-  static const function code = function_of<scatter_add_body<T>>("scatter_add");
-  const axis_rows r(p.outputs[0].extents, axis);
-  scatter_add_body<T> b{};
+template <class T, combine How>
+kernel* make_write_rows(const prepare_context& p, const axis_rows& r, const weft::detail::index_lists& lists) {
+  static const function code = function_of<write_rows_body<T, How>>("scatter");
+  write_rows_body<T, How> b{};
   b.work = r.extent > 0 ? static_cast<std::uint32_t>(r.rows()) : 0;
   const std::size_t blocks = (b.work + b.threads - 1) / b.threads;
   const row_shares shares(blocks, r.extent, 1);
@@ -126,23 +146,28 @@ kernel* make_scatter_add(const prepare_context& p, std::size_t axis, const weft:
 
 template <class T>
 kernel* prepare_gather(const prepare_context& p, device&) {
-  const std::size_t axis = attributes_of<gather_op<T>>(p.node).axis;
-  return make_gather<T>(p, axis, {axis_rows(p.inputs[0].extents, axis), p.inputs[1].extents});
+  const axis_rows rows(p.inputs[0].extents, attributes_of<gather_op<T>>(p.node).axis);
+  return make_gather<T>(p, rows, {rows, p.inputs[1].extents});
 }
 template <class T>
 kernel* prepare_scatter_add(const prepare_context& p, device&) {
-  const std::size_t axis = attributes_of<scatter_add_op<T>>(p.node).axis;
-  return make_scatter_add<T>(p, axis, {axis_rows(p.outputs[0].extents, axis), p.inputs[1].extents});
+  const axis_rows rows(p.outputs[0].extents, attributes_of<scatter_add_op<T>>(p.node).axis);
+  return make_write_rows<T, combine::add>(p, rows, {rows, p.inputs[1].extents});
 }
 template <class T>
 kernel* prepare_batch_gather(const prepare_context& p, device&) {
   const auto a = attributes_of<batch_gather_op<T>>(p.node);
-  return make_gather<T>(p, a.axis, weft::detail::batch_lists(p, p.inputs[0].extents, a));
+  return make_gather<T>(p, axis_rows(p.inputs[0].extents, a.axis, a.axis + a.depth),
+                        {p.inputs[0].extents, p.inputs[1].extents, a});
+}
+template <class T, combine How>
+kernel* prepare_batch_write(const prepare_context& p, const batch_gather_attributes& a) {
+  return make_write_rows<T, How>(p, axis_rows(p.outputs[0].extents, a.axis, a.axis + a.depth),
+                                 {p.outputs[0].extents, p.inputs[1].extents, a});
 }
 template <class T>
 kernel* prepare_batch_scatter_add(const prepare_context& p, device&) {
-  const auto a = attributes_of<batch_scatter_add_op<T>>(p.node);
-  return make_scatter_add<T>(p, a.axis, weft::detail::batch_lists(p, p.outputs[0].extents, a));
+  return prepare_batch_write<T, combine::add>(p, attributes_of<batch_scatter_add_op<T>>(p.node));
 }
 
 }  // namespace detail

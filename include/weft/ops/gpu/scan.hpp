@@ -7,19 +7,23 @@
 #include <weft/ops/reduce/scan.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// GPU kernels of cumsum.
+/// GPU kernels of scans.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-template <class Body, class T>
-launch_kernel::launch& add_scan(launch_kernel& k, const prepare_context& p, const scan_arguments<T>& a,
+template <class Body, class Scan>
+launch_kernel::launch& add_scan(launch_kernel& k, const prepare_context& p, const scan_arguments<Scan>& a,
                                 const function& code, std::size_t blocks) {
   Body b{a};
   auto& l = add_body(k, b, code, blocks);
-  l.point(offset_in(b, b.x), p.input_slots[0]);
-  if (!a.sums) l.point(offset_in(b, b.y), p.output_slots[0]);
+  b.scan.bind([&](int i, auto& pointer) {
+    if (i < Scan::operands)
+      l.point(offset_in(b, pointer), p.input_slots[i]);
+    else if (!a.lasts)
+      l.point(offset_in(b, pointer), p.output_slots[i - Scan::operands]);
+  });
   return l;
 }
 
@@ -31,12 +35,12 @@ inline std::uint32_t scanned_part(std::size_t rows, std::size_t extent, std::siz
   return static_cast<std::uint32_t>(tile * (of_each > least_tiles ? of_each : least_tiles));
 }
 
-template <class Body, class T>
-void add_scan_by_blocks(launch_kernel& k, const prepare_context& p, device& d, scan_arguments<T> a,
+template <class Body, class Scan>
+void add_scan_by_blocks(launch_kernel& k, const prepare_context& p, device& d, scan_arguments<Scan> a,
                         const function& code) {
-  using sum = scan_sum<T>;
-  using of_sums = scan_by_teams<sum, 256, 8>;
-  static const function sum_of_sums = function_of_teams<of_sums>("cumsum of sums");
+  using state = typename Scan::state;
+  using of_states = scan_by_teams<state_scan<Scan>, 256, 8>;
+  static const function scan_of_states = function_of_teams<of_states>("scan of states");
   a.part = scanned_part(a.rows, a.extent, Body::tile);
   a.parts = divisor((a.extent + a.part - 1) / a.part);
   const std::size_t blocks = std::size_t{a.rows} * a.parts.extent;
@@ -44,38 +48,40 @@ void add_scan_by_blocks(launch_kernel& k, const prepare_context& p, device& d, s
     add_scan<Body>(k, p, a, code, blocks);
     return;
   }
-  device_memory room(p.memory ? *p.memory : d, blocks * sizeof(sum), "workspace of cumsum");
-  auto* const sums = reinterpret_cast<sum*>(room.data());
-  a.sums = sums;
+  device_memory room(p.memory ? *p.memory : d, blocks * sizeof(state), "workspace of a scan");
+  auto* const states = reinterpret_cast<state*>(room.data());
+  a.lasts = states;
   add_scan<Body>(k, p, a, code, blocks);
-  scan_arguments<sum> b{};
-  b.x = b.y = sums;
+  scan_arguments<state_scan<Scan>> b{};
+  b.scan.x = states;
   b.rows = a.rows;
   b.extent = b.part = a.parts.extent;
   b.exclusive = true;
-  add_body(k, of_sums{b}, sum_of_sums, b.rows);
-  a.sums = nullptr;
-  a.sums_before = sums;
+  add_body(k, of_states{b}, scan_of_states, b.rows);
+  a.lasts = nullptr;
+  a.firsts = states;
   add_scan<Body>(k, p, a, code, blocks);
   k.keep(static_cast<device_memory&&>(room));
 }
 
-template <class T>
-kernel* prepare_cumsum(const prepare_context& p, device& d) {
-  using threads = scan_by_threads<T>;
-  using warps = scan_by_teams<T, 32, 1>;
-  using blocks = scan_by_teams<T, 256, 8>;
-  static const function by_threads = function_of<threads>("cumsum by threads");
-  static const function by_warps = function_of_teams<warps>("cumsum by warps");
-  static const function by_blocks = function_of_teams<blocks>("cumsum by blocks");
+template <class Op, class T>
+kernel* prepare_scan(const prepare_context& p, device& d) {
+  const auto how = attributes_of<Op>(p.node);
+  using Scan = decltype(Op::template scan<scan_sum<T>>(how));
+  using threads = scan_by_threads<Scan>;
+  using warps = scan_by_teams<Scan, 32, 1>;
+  using blocks = scan_by_teams<Scan, 256, 8>;
+  static const function by_threads = function_of<threads>("scan by threads");
+  static const function by_warps = function_of_teams<warps>("scan by warps");
+  static const function by_blocks = function_of_teams<blocks>("scan by blocks");
   const shape& s = p.inputs[0].extents;
-  check_size("cumsum", s);
-  owned<launch_kernel> k(new launch_kernel("cumsum of " + to_string(s)));
+  check_size(p.node.op->name, s);
+  owned<launch_kernel> k(new launch_kernel(str_cat({p.node.op->name, " of ", to_string(s)})));
   if (s.elements() == 0) return k.release();
-  const auto how = attributes_of<cumsum_op<T>>(p.node);
   const axis_rows r(s, how.axis);
-  scan_arguments<T> a{};
+  scan_arguments<Scan> a{};
   static_cast<row_places&>(a) = row_places(r);
+  a.scan = Op::template scan<scan_sum<T>>(how);
   a.exclusive = how.exclusive;
   a.reverse = how.reverse;
   a.part = a.extent;
@@ -93,7 +99,7 @@ kernel* prepare_cumsum(const prepare_context& p, device& d) {
 }  // namespace detail
 
 template <class T>
-struct kernels<cumsum_op<T>> : installed<cumsum_op<T>, detail::prepare_cumsum<T>> {};
+struct kernels<cumsum_op<T>> : installed<cumsum_op<T>, detail::prepare_scan<cumsum_op<T>, T>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

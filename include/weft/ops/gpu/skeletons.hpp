@@ -237,6 +237,16 @@ void need() {
   exists(&registered<Registration>);
 }
 
+/// Formulas that are recorded as nodes of their own when a gradient is differentiated (ops/elementwise/define.hpp).
+template <class T, class... Op>
+void need_formulas(weft::detail::formula_list<Op...>*) {
+  using skeleton::apply, skeleton::argument;
+  using x = argument<0, T>;
+  (need<registered_map<std::conditional_t<takes_two<Op, T>, apply<Op, T, x, argument<1, T>>, apply<Op, T, x>>,
+                       map_forms::plain>>(),
+   ...);
+}
+
 /// A part without a gradient gets its own kernel when the whole is differentiated twice (symbol_context::part).
 template <int Index, class T>
 void need_parts(skeleton::argument<Index, T>*) {}
@@ -244,10 +254,12 @@ template <int Index, class T>
 void need_parts(skeleton::constant<Index, T>*) {}
 template <class Op, class T, class... S>
 void need_parts(skeleton::apply<Op, T, S...>*) {
-  if constexpr (skeleton::apply<Op, T, S...>::differentiable)
+  if constexpr (skeleton::apply<Op, T, S...>::differentiable) {
+    if constexpr (requires { typename Op::calls; }) need_formulas<T>(static_cast<typename Op::calls*>(nullptr));
     (need_parts(static_cast<S*>(nullptr)), ...);
-  else
+  } else {
     need<registered_map<skeleton::apply<Op, T, S...>, map_forms::plain>>();
+  }
 }
 
 }  // namespace detail

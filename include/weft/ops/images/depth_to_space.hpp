@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/arrays/regroup.hpp>
+#include <weft/ops/arrays/reshape.hpp>
 #include <weft/ops/arrays/transpose.hpp>
 #include <weft/ops/images/window.hpp>
 
@@ -52,20 +52,14 @@ namespace detail {
 
 constexpr bool divides(std::int64_t by, std::int64_t extent) { return by > 0 && (extent < 0 || extent % by == 0); }
 
-/// Divides axes of images, permutes the parts and joins them. `Divided` and `Result` are the extents, Images those of
-/// x. The axes of `Divided` that belong to one axis of Images are the axis and the block's part of it.
-template <class Divided, class Result, int... Order, class X, class F, class G>
-auto moved_blocks(const X& x, F divided, G result) {
-  const auto moved = transpose<Order...>(regrouped<Divided>(x, divided));
-  return regrouped<Result>(moved, [&](const shape&) { return result(extents_of(x)); });
-}
-
-/// The extents of images as operands of arithmetic, and those of a block.
-template <class D, int Height, int Width = Height>
+/// The extents of images and of a block, as operands of arithmetic.
+template <class D, int Height, int Width>
 struct image_blocks {
   static constexpr auto n = extent_of<D, 0>(), h = extent_of<D, 1>(), w = extent_of<D, 2>(), c = extent_of<D, 3>();
   static constexpr auto y = extent<Height>, x = extent<Width>, block = extent<Height * Width>;
 };
+template <class b>
+using divided_images = dims<b::n, b::h / b::y, b::y, b::w / b::x, b::x, b::c>;
 
 }  // namespace detail
 
@@ -78,56 +72,40 @@ struct extents_not_divisible
 template <int Block, depth_order Order, Expression Expr>
 auto depth_to_space(const Expr& images) {
   using D = dims_t<Expr>;
-  constexpr int B = Block, BB = Block * Block;
-  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, 1, 1, 1, BB>>;
+  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, 1, 1, 1, Block * Block>>;
   static_assert(
       correct<mistaken>,
       "depth_to_space: needs images [batch, height, width, channels], with channels divisible by block * block");
-  if constexpr (correct<mistaken>) {
-    using b = detail::image_blocks<D, B>;
-    using To = dims<b::n, b::h * b::y, b::w * b::x, b::c / b::block>;
-    const auto to = [](const shape& s) { return shape(s[0], s[1] * B, s[2] * B, s[3] / BB); };
-    if constexpr (Order == depth_order::dcr)
-      return detail::moved_blocks<dims<b::n, b::h, b::w, b::y, b::x, b::c / b::block>, To, 0, 1, 3, 2, 4, 5>(
-          materialize(images), [](const shape& s) { return shape(s[0], s[1], s[2], B, B, s[3] / BB); }, to);
-    else
-      return detail::moved_blocks<dims<b::n, b::h, b::w, b::c / b::block, b::y, b::x>, To, 0, 1, 4, 2, 5, 3>(
-          materialize(images), [](const shape& s) { return shape(s[0], s[1], s[2], s[3] / BB, B, B); }, to);
-  } else {
+  if constexpr (!correct<mistaken>) {
     return detail::same_after_mistake(images);
+  } else {
+    using b = detail::image_blocks<D, Block, Block>;
+    using To = dims<b::n, b::h * b::y, b::w * b::x, b::c / b::block>;
+    if constexpr (Order == depth_order::dcr)
+      return reshape<To>(
+          transpose<0, 1, 3, 2, 4, 5>(reshape<dims<b::n, b::h, b::w, b::y, b::x, b::c / b::block>>(images)));
+    else
+      return reshape<To>(
+          transpose<0, 1, 4, 2, 5, 3>(reshape<dims<b::n, b::h, b::w, b::c / b::block, b::y, b::x>>(images)));
   }
 }
-
-namespace detail {
-
-/// Divides images into blocks, [batch, h / block, block height, w / block, block width, channels], and permutes the
-/// axes.
-template <int Height, int Width, class To, int... Order, class X, class G>
-auto divided_blocks(const X& x, G to) {
-  using b = image_blocks<dims_t<X>, Height, Width>;
-  return moved_blocks<dims<b::n, b::h / b::y, b::y, b::w / b::x, b::x, b::c>, To, Order...>(
-      x, [](const shape& s) { return shape(s[0], s[1] / Height, Height, s[2] / Width, Width, s[3]); }, to);
-}
-
-}  // namespace detail
 
 template <int Block, depth_order Order, Expression Expr>
 auto space_to_depth(const Expr& images) {
   using D = dims_t<Expr>;
-  constexpr int B = Block;
-  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, 1, B, B, 1>>;
+  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, 1, Block, Block, 1>>;
   static_assert(correct<mistaken>,
                 "space_to_depth: needs images [batch, height, width, channels] that can be divided into blocks");
-  if constexpr (correct<mistaken>) {
-    using b = detail::image_blocks<D, B>;
-    using To = dims<b::n, b::h / b::y, b::w / b::x, b::c * b::block>;
-    const auto to = [](const shape& s) { return shape(s[0], s[1] / B, s[2] / B, s[3] * B * B); };
-    if constexpr (Order == depth_order::dcr)
-      return detail::divided_blocks<B, B, To, 0, 1, 3, 2, 4, 5>(materialize(images), to);
-    else
-      return detail::divided_blocks<B, B, To, 0, 1, 3, 5, 2, 4>(materialize(images), to);
-  } else {
+  if constexpr (!correct<mistaken>) {
     return detail::same_after_mistake(images);
+  } else {
+    using b = detail::image_blocks<D, Block, Block>;
+    using To = dims<b::n, b::h / b::y, b::w / b::x, b::c * b::block>;
+    const auto x = reshape<detail::divided_images<b>>(images);
+    if constexpr (Order == depth_order::dcr)
+      return reshape<To>(transpose<0, 1, 3, 2, 4, 5>(x));
+    else
+      return reshape<To>(transpose<0, 1, 3, 5, 2, 4>(x));
   }
 }
 
@@ -138,14 +116,12 @@ auto space_to_batch(const Expr& images) {
   static_assert(
       correct<mistaken>,
       "space_to_batch: needs images [batch, height, width, channels] that can be divided into blocks; pad them");
-  if constexpr (correct<mistaken>) {
-    using b = detail::image_blocks<D, Height, Width>;
-    return detail::divided_blocks<Height, Width, dims<b::block * b::n, b::h / b::y, b::w / b::x, b::c>, 2, 4, 0, 1, 3,
-                                  5>(materialize(images), [](const shape& s) {
-      return shape(s[0] * Height * Width, s[1] / Height, s[2] / Width, s[3]);
-    });
-  } else {
+  if constexpr (!correct<mistaken>) {
     return detail::same_after_mistake(images);
+  } else {
+    using b = detail::image_blocks<D, Height, Width>;
+    return reshape<dims<b::block * b::n, b::h / b::y, b::w / b::x, b::c>>(
+        transpose<2, 4, 0, 1, 3, 5>(reshape<detail::divided_images<b>>(images)));
   }
 }
 
@@ -155,15 +131,12 @@ auto batch_to_space(const Expr& images) {
   using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, Height * Width, 1, 1, 1>>;
   static_assert(correct<mistaken>,
                 "batch_to_space: needs images [batch, height, width, channels], with a batch divisible by the block");
-  if constexpr (correct<mistaken>) {
-    using b = detail::image_blocks<D, Height, Width>;
-    return detail::moved_blocks<dims<b::y, b::x, b::n / b::block, b::h, b::w, b::c>,
-                                dims<b::n / b::block, b::h * b::y, b::w * b::x, b::c>, 2, 3, 0, 4, 1, 5>(
-        materialize(images),
-        [](const shape& s) { return shape(Height, Width, s[0] / (Height * Width), s[1], s[2], s[3]); },
-        [](const shape& s) { return shape(s[0] / (Height * Width), s[1] * Height, s[2] * Width, s[3]); });
-  } else {
+  if constexpr (!correct<mistaken>) {
     return detail::same_after_mistake(images);
+  } else {
+    using b = detail::image_blocks<D, Height, Width>;
+    return reshape<dims<b::n / b::block, b::h * b::y, b::w * b::x, b::c>>(
+        transpose<2, 3, 0, 4, 1, 5>(reshape<dims<b::y, b::x, b::n / b::block, b::h, b::w, b::c>>(images)));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <weft/ops/bounded.hpp>
 #include <weft/ops/cpu/masked_rows.hpp>
+#include <weft/ops/index/in_graph.hpp>
 #include <weft/ops/reduce/scan.hpp>
 
 /// Rows selected by a mask. Not part of <weft/weft.hpp>.
@@ -127,16 +128,6 @@ auto take_rows(const Expr& x, const rows_found<Rows, Number>& found) {
     for (std::size_t i = Gone; i < D::rank; ++i) extents.push_back(x.extents()[i]);
     return call_operation<Op, T, Real>(extents, {row_rank}, x, found.rows, found.places);
   }
-}
-
-/// Turns a tensor into a constant of the graph; nodes stay nodes.
-template <class Expr>
-auto in_graph(op_builder& where, const Expr& x) {
-  if constexpr (Expr::symbolic)
-    return let(x);
-  else
-    return make_node<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(
-        {&where, where.record_constant(x.data(), {dtype_of<value_t<Expr>>, dims_t<Expr>::spec}, x.extents()).id()});
 }
 
 }  // namespace detail

@@ -107,7 +107,8 @@ struct gather_op {
   using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return new detail::indexed_rows_kernel<T, false>(p, a.axis);
+    const axis_rows rows(p.inputs[0].extents, a.axis);
+    return new detail::gathered_rows_kernel<T>(p, rows, {rows, p.inputs[1].extents}, name);
   }
   static void gradient(gradient_context&, const attributes&);
 };
@@ -125,7 +126,8 @@ struct scatter_add_op {
   }();
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return new detail::indexed_rows_kernel<T, true>(p, a.axis);
+    const axis_rows rows(p.outputs[0].extents, a.axis);
+    return new detail::written_rows_kernel<T, combine::add>(p, rows, {rows, p.inputs[1].extents}, "gather");
   }
   static void gradient(gradient_context& g, const attributes& a) {
     if (g.needs_gradient(0)) g.set_gradient(0, record<gather_op<T>>({g.upstream(), g.input(1)}, g.input(0).info(), a));
@@ -140,21 +142,21 @@ void gather_op<T>::gradient(gradient_context& g, const attributes& a) {
       g.set_gradient(0, record<scatter_add_op<T>>({g.upstream(), g.input(1)}, g.input(0).info(), a));
 }
 
-/// x and the indices share their first `batch_dims` axes and, if `per_element`, the axes after the axis as well.
-struct batch_gather_attributes {
-  attribute<std::size_t> axis, batch_dims;
-  attribute<bool> per_element;
-};
-
 namespace detail {
 
-inline index_lists batch_lists(const prepare_context& p, const shape& x, const batch_gather_attributes& a) {
-  return {x, p.inputs[1].extents, a.axis, a.batch_dims, a.per_element};
+/// Creates a kernel of the rows of `whole` along the indexed axes.
+template <class Kernel>
+kernel* prepare_batch_rows(const prepare_context& p, const shape& whole, const batch_gather_attributes& a,
+                           const char* operation) {
+  return new Kernel(p, axis_rows(whole, a.axis, a.axis + a.depth), index_lists(whole, p.inputs[1].extents, a),
+                    operation);
 }
-template <class T, bool Back>
-kernel* prepare_batch_rows(const prepare_context& p, const batch_gather_attributes& a) {
-  return new indexed_rows_kernel<T, Back>(p, a.axis, batch_lists(p, (Back ? p.outputs[0] : p.inputs[0]).extents, a),
-                                          a.per_element ? "take_along_axis" : "batch_gather");
+/// Returns the function to which an error of a batch_gather belongs.
+inline const char* caller_of(const batch_gather_attributes& a, const char* of_vectors) {
+  return a.per_element                    ? "take_along_axis"
+         : a.depth > 1                    ? of_vectors
+         : a.rule != index_rule::in_range ? "segments"
+                                          : "batch_gather";
 }
 
 }  // namespace detail
@@ -166,7 +168,8 @@ struct batch_gather_op {
   using attributes = batch_gather_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return detail::prepare_batch_rows<T, false>(p, a);
+    return detail::prepare_batch_rows<detail::gathered_rows_kernel<T>>(p, p.inputs[0].extents, a,
+                                                                       detail::caller_of(a, "gather_nd"));
   }
   static void gradient(gradient_context&, const attributes&);
 };
@@ -178,7 +181,8 @@ struct batch_scatter_add_op {
   using attributes = batch_gather_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return detail::prepare_batch_rows<T, true>(p, a);
+    return detail::prepare_batch_rows<detail::written_rows_kernel<T, combine::add>>(p, p.outputs[0].extents, a,
+                                                                                    detail::caller_of(a, "scatter_nd"));
   }
   static void gradient(gradient_context& g, const attributes& a) {
     if (g.needs_gradient(0))
@@ -319,7 +323,7 @@ auto batch_gather(const Expr& e, const Indices& indices) {
     const auto x = materialize(e);
     const auto i = materialize(indices);
     return call_operation<batch_gather_op<T>, T, detail::gathered<D, At, axis, batch_dims>>(
-        detail::gathered_extents(extents_of(x), extents_of(i), axis, batch_dims), {axis, batch_dims, false}, x, i);
+        detail::gathered_extents(extents_of(x), extents_of(i), axis, batch_dims), {axis, batch_dims}, x, i);
   }
 }
 

@@ -56,6 +56,19 @@ template <auto... Axes, Expression Expr>
 template <auto... Axes, Expression Expr>
 [[nodiscard]] auto stddev(const Expr& e);
 
+/// Returns the number of elements that are not 0, std::int64_t (tf.math.count_nonzero, torch.count_nonzero). For all
+/// types; NaN is not 0.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto count_nonzero(const Expr& e);
+
+/// Returns the sum of the elements that are not NaN, float or double (torch.nansum).
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto nansum(const Expr& e);
+
+/// Returns the mean of the elements that are not NaN, float or double (torch.nanmean); NaN if there are none.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto nanmean(const Expr& e);
+
 /// The operation takes elements of bool.
 template <class T>
 struct elements_are_not_bool : mistake<!std::is_same_v<T, bool>> {};
@@ -261,6 +274,39 @@ auto stddev(const Expr& e) {
     return materialize(detail::root(variance<Axes...>(e)));
   else
     return detail::same_after_mistake(e);
+}
+
+template <auto... Axes, Expression Expr>
+auto count_nonzero(const Expr& e) {
+  if constexpr (std::is_same_v<value_t<Expr>, bool>)
+    return sum<Axes...>(cast<std::int64_t>(e));
+  else
+    return sum<Axes...>(cast<std::int64_t>(e != static_cast<value_t<Expr>>(0)));
+}
+
+template <auto... Axes, Expression Expr>
+auto nansum(const Expr& e) {
+  using mistake = mean_mistake<Expr, Axes...>;
+  static_assert(correct<mistake>, "nansum: needs axes of the operand and elements of float or double: cast<float>(x)");
+  if constexpr (correct<mistake>) {
+    const auto x = materialize(e);
+    return sum<Axes...>(select(x == x, x, 0));
+  } else {
+    return detail::same_after_mistake(e);
+  }
+}
+
+template <auto... Axes, Expression Expr>
+auto nanmean(const Expr& e) {
+  using T = value_t<Expr>;
+  using mistake = mean_mistake<Expr, Axes...>;
+  static_assert(correct<mistake>, "nanmean: needs axes of the operand and elements of float or double: cast<float>(x)");
+  if constexpr (correct<mistake>) {
+    const auto x = materialize(e);
+    return materialize(nansum<Axes...>(x) / sum<Axes...>(cast<T>(x == x)));
+  } else {
+    return detail::same_after_mistake(e);
+  }
 }
 
 template <auto...>

@@ -15,32 +15,35 @@ namespace weft {
 /// from the end of the axis to its beginning.
 using cumsum_options = device::scan_direction;
 
-namespace detail {
+WEFT_COLD_BEGIN
 
-template <class T>
-struct cumsum_rows {
-  static constexpr const char* name = "cumsum";
-  device::scan_direction how;
-
-  void run(const axis_rows& rows, const T* x, T* y, std::size_t begin, std::size_t end) const {
-    device::scan(rows, how, x, y, begin, end);
-  }
+struct scan_attributes {
+  attribute<std::size_t> axis;
+  attribute<bool> exclusive, reverse;
 };
 
-}  // namespace detail
+namespace detail {
 
-WEFT_COLD_BEGIN
+template <class Op, class T, class Attributes>
+kernel* prepare_scan(const prepare_context& p, const Attributes& a) {
+  const auto scan = Op::template scan<device::running_sum<T>>(a);
+  return new axis_kernel<T, device::scanned_rows<std::remove_const_t<decltype(scan)>>>(
+      p, a.axis, {scan, {a.exclusive, a.reverse}});
+}
+
+}  // namespace detail
 
 template <class T>
 struct cumsum_op {
   static constexpr const char* name = "cumsum";
-  struct attributes {
-    attribute<std::size_t> axis;
-    attribute<bool> exclusive, reverse;
-  };
+  using attributes = scan_attributes;
+  template <class Sum>
+  static device::sum_scan<T, Sum> scan(const attributes&) {
+    return {};
+  }
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return new axis_kernel<T, detail::cumsum_rows<T>>(p, a.axis, {{a.exclusive, a.reverse}});
+    return detail::prepare_scan<cumsum_op, T>(p, a);
   }
   /// An element contributes to all later sums, so the gradient is the cumulative sum in the opposite direction.
   static void gradient(gradient_context& g, attributes a) {
@@ -50,6 +53,19 @@ struct cumsum_op {
 };
 
 WEFT_COLD_END
+
+namespace detail {
+
+template <template <class> class Op, int Axis, class Expr>
+auto scanned(const Expr& e, cumsum_options options) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  if constexpr (Expr::symbolic) gpu::compile_kernels<Op, T>();
+  const auto x = materialize(e);
+  return call_operation<Op<T>, T, D>(extents_of(x), {axis_number<D, Axis>, options.exclusive, options.reverse}, x);
+}
+
+}  // namespace detail
 
 /// Returns cumulative sums along an axis, in the operand's extents (tf.math.cumsum): `cumsum<0>(x)`, `cumsum<-1>(x,
 /// {.exclusive = true, .reverse = true})`. Sums half and bfloat16 in float, and float on a CPU in double, and rounds
@@ -64,10 +80,7 @@ template <int Axis = 0, Expression Expr>
   if constexpr (axis_out_of_range<D, Axis>::value || elements_not_numeric<T>::value) {
     return detail::after_mistake<T, D>(e);
   } else {
-    if constexpr (Expr::symbolic) gpu::compile_kernels<cumsum_op, T>();
-    const auto x = materialize(e);
-    return call_operation<cumsum_op<T>, T, D>(extents_of(x), {axis_number<D, Axis>, options.exclusive, options.reverse},
-                                              x);
+    return detail::scanned<cumsum_op, Axis>(e, options);
   }
 }
 

@@ -21,7 +21,7 @@ template <Expression Expr>
 /// Returns the cross-entropy between softmax(logits) and labels, one loss for each row. Labels are integer classes
 /// `[...]` for logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits), or distributions of the
 /// logits' extents whose sums are 1 (tf.nn.softmax_cross_entropy_with_logits). A class out of range is an error; on a
-/// GPU, which cannot throw, it yields a loss and gradients of NaN. At least one operand must be in a graph.
+/// GPU, which cannot throw, it yields a loss and gradients of NaN.
 template <Expression L, Expression Y>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels);
 
@@ -143,10 +143,6 @@ template <class Expr>
 using softmax_mistake =
     std::conditional_t<no_last_axis<dims_t<Expr>>::value, no_last_axis<dims_t<Expr>>, not_floating<value_t<Expr>>>;
 
-/// Neither the logits nor the labels are in a graph.
-template <class Logits, class Labels>
-struct cross_entropy_of_tensors : mistake<!Logits::symbolic && !Labels::symbolic> {};
-
 namespace detail {
 
 template <class U>
@@ -158,12 +154,10 @@ constexpr auto find_cross_entropy_mistake() {
   using labels_differ = labels_do_not_fit_logits<dims_t<L>, dims_t<Y>, sparse>;
   if constexpr (!correct<softmax_mistake<L>>)
     return softmax_mistake<L>{};
-  else if constexpr (!correct<labels_differ>)
+  else if constexpr (sparse || !correct<labels_differ>)
     return labels_differ{};
-  else if constexpr (!sparse && !std::is_same_v<value_t<L>, value_t<Y>>)
-    return element_types_differ<value_t<L>, value_t<Y>>{};
   else
-    return cross_entropy_of_tensors<L, Y>{};
+    return element_types_differ<value_t<L>, value_t<Y>>{};
 }
 
 }  // namespace detail
@@ -209,29 +203,33 @@ template <Expression L, Expression Y>
 auto softmax_cross_entropy(const L& logits, const Y& labels) {
   using T = value_t<L>;
   using U = value_t<Y>;
-  static_assert(
-      correct<cross_entropy_mistake<L, Y>>,
-      "softmax_cross_entropy: needs float or double logits in a graph, and labels that fit them: std::int32_t or "
-      "std::int64_t classes, or distributions of the logits' type");
+  static_assert(correct<cross_entropy_mistake<L, Y>>,
+                "softmax_cross_entropy: needs float or double logits, and labels that fit them: std::int32_t or "
+                "std::int64_t classes, or distributions of the logits' type");
   if constexpr (!correct<cross_entropy_mistake<L, Y>>) {
     return detail::after_mistake<T, dims<>>(logits, labels);
   } else {
     constexpr bool sparse = detail::are_classes<U>;
+    using op = std::conditional_t<sparse, sparse_cross_entropy_op<T, U>, cross_entropy_op<T>>;
     using D = without_axes<dims_t<L>, std::uint32_t{1} << (dims_t<L>::rank - 1)>;
-    if constexpr (sparse)
-      gpu::compile_kernels<gpu::sparse_cross_entropies, T>();
-    else
-      gpu::compile_kernels<cross_entropy_op, T>();
     const auto x = materialize(logits);
     const auto y = materialize(labels);
-    node_def c;
-    if constexpr (sparse)
-      c.op = &operation_of<sparse_cross_entropy_op<T, U>>;
-    else
-      c.op = &operation_of<cross_entropy_op<T>>;
-    c.outputs = {{dtype_of<T>, D::spec}, {dtype_of<T>, dims_t<L>::spec}};
-    const detail::operand_source sources[] = {detail::source_of(x), detail::source_of(y)};
-    return detail::make_node<T, D, device_t<L>>(detail::record_operation(static_cast<node_def&&>(c), sources, 2));
+    if constexpr (!L::symbolic && !Y::symbolic) {
+      shape rows = extents_of(x);
+      --rows.rank;
+      return std::get<0>(call_operation<op>(
+          std::tuple{typed_result<T, D>{rows}, typed_result<T, dims_t<L>>{extents_of(x)}}, {}, x, y));
+    } else {
+      if constexpr (sparse)
+        gpu::compile_kernels<gpu::sparse_cross_entropies, T>();
+      else
+        gpu::compile_kernels<cross_entropy_op, T>();
+      node_def c;
+      c.op = &operation_of<op>;
+      c.outputs = {{dtype_of<T>, D::spec}, {dtype_of<T>, dims_t<L>::spec}};
+      const detail::operand_source sources[] = {detail::source_of(x), detail::source_of(y)};
+      return detail::make_node<T, D, device_t<L>>(detail::record_operation(static_cast<node_def&&>(c), sources, 2));
+    }
   }
 }
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <type_traits>
+
+#include <weft/config.hpp>
+#include <weft/device/sort.hpp>
+
+namespace weft {
+
+/// How an element that is written by index is combined with the element that is there. With `update`, the last of
+/// several elements with one index remains; a NaN is larger and smaller than every number.
+enum class combine : unsigned char { update, add, mul, min, max };
+
+namespace device {
+
+/// Returns the combination of two elements. Half and bfloat16 are combined in float.
+template <combine How, class T>
+WEFT_HOST_DEVICE constexpr T combined(T there, T with) {
+  if constexpr (How == combine::update)
+    return with;
+  else if constexpr (How == combine::add)
+    return static_cast<T>(there + with);
+  else if constexpr (How == combine::mul)
+    return static_cast<T>(there * with);
+  else if constexpr (How == combine::min)
+    return with < there || with != with ? with : there;
+  else
+    return there < with || with != with ? with : there;
+}
+
+/// Returns the number with which a combination begins: the finite number that changes no finite number, and 0 for an
+/// update.
+template <class T>
+WEFT_HOST_DEVICE constexpr T start_of(combine how) {
+  if (how == combine::update || how == combine::add) return T();
+  if (how == combine::mul) return static_cast<T>(1);
+  if constexpr (std::is_same_v<T, bool>) {
+    return how == combine::min;
+  } else {
+    using bits = unsigned_of<sizeof(T)>;
+    constexpr bits sign = static_cast<bits>(bits{1} << (8 * sizeof(T) - 1));
+    if constexpr (weft::detail::infinity_bits<T> != 0) {
+      constexpr bits highest = static_cast<bits>(weft::detail::infinity_bits<T> - 1);
+      return __builtin_bit_cast(T, how == combine::min ? highest : static_cast<bits>(highest | sign));
+    } else {
+      constexpr bits highest = std::is_signed_v<T> ? static_cast<bits>(~sign) : static_cast<bits>(~bits{});
+      return __builtin_bit_cast(T, how == combine::min ? highest : static_cast<bits>(~highest));
+    }
+  }
+}
+
+}  // namespace device
+}  // namespace weft

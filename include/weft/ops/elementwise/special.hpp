@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/device/cpu/special_functions.hpp>
+#include <weft/ops/elementwise/define.hpp>
+
+/// Special functions, exponentials and logarithms of other bases, and functions of two numbers that neither overflow
+/// nor lose digits on the way, for float and double.
+namespace weft {
+
+WEFT_SYMBOLS_1(trigamma)
+namespace formula {
+
+struct trigamma {
+  static constexpr const char* name = "trigamma";
+  static constexpr bool cheap = false, floating_only = true, not_differentiable = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::trigamma(x);
+  }
+};
+
+/// The derivative of y = sinc(x), by its series near 0, where the terms of the quotient cancel.
+template <class V>
+WEFT_HOST_DEVICE constexpr V sinc_slope(V x, V y) {
+  const auto near = math::abs(x) < V(0.25);
+  const V t = V(3.141592653589793) * math::select(near, x, V(0)), s = t * t;
+  const V tail = V(1. / 518918400) - s * (V(1. / 93405312000) - s * V(1. / 22230464256000));
+  const V series = V(1. / 30) - s * (V(1. / 840) - s * (V(1. / 45360) - s * (V(1. / 3991680) - s * tail)));
+  const V far = (math::cos(V(3.141592653589793) * x) - y) / math::select(near, V(1), x);
+  return math::select(near, V(-3.141592653589793) * t * (V(1. / 3) - s * series), far);
+}
+
+}  // namespace formula
+
+namespace math {
+
+template <class V>
+WEFT_HOST_DEVICE constexpr V logaddexp(V a, V b) {
+  const V distance = select(a == b, V(0), abs(a - b));  // also of equal infinities
+  return maximum(a, b) + log1p(exp(-distance));
+}
+template <class V>
+WEFT_HOST_DEVICE constexpr V xlogy(V x, V y) {
+  return select(y == y, multiply_no_nan(log(y), x), y);
+}
+
+}  // namespace math
+
+/// Returns the second derivative of log |gamma(x)| (tf.math.polygamma(1, x)); see digamma. Has no gradient.
+template <Expression X>
+[[nodiscard]] auto trigamma(const X& x) {
+  return detail::function<formula::trigamma>(x);
+}
+
+// clang-format off
+WEFT_SYMBOLS_1(erfc)
+WEFT_SYMBOLS_1(digamma)
+WEFT_SYMBOLS_1(lgamma)
+WEFT_SYMBOLS_1(exp2)
+WEFT_SYMBOLS_1(log2)
+WEFT_SYMBOLS_1(log10)
+WEFT_SYMBOLS_1(sinc)
+WEFT_SYMBOLS_2(hypot)
+
+WEFT_FORMULA_1(erfc, false, V(-1.1283791670955126) * g * math::exp_of_minus_square(x), erfc)
+WEFT_FORMULA_1(digamma, false, g * math::trigamma(x), digamma, trigamma)
+WEFT_FORMULA_1(lgamma, false, g * math::digamma(x), lgamma, digamma, trigamma)
+WEFT_FORMULA_1(exp2, false, V(0.6931471805599453) * g * y, exp2)
+WEFT_FORMULA_1(log2, false, V(1.4426950408889634) * gradient_over(g, x), log2)
+WEFT_FORMULA_1(log10, false, V(0.4342944819032518) * gradient_over(g, x), log10)
+WEFT_FORMULA_1(sinc, false, g * sinc_slope(x, y), sinc)
+WEFT_FORMULA_2(hypot, false, reals, g * math::xdivy(a, y), g * math::xdivy(b, y), hypot)
+WEFT_FORMULA_2(logaddexp, false, reals, g * math::sigmoid(math::select(a == b, V(0), a - b)),
+               g * math::sigmoid(math::select(a == b, V(0), b - a)))
+WEFT_FORMULA_2(xlogy, false, reals, g * math::log(math::select(a == V(0), math::select(b > V(0), b, V(1)), b)),
+               math::xdivy(g * a, b))
+// clang-format on
+
+/// Returns 1 - erf(x), accurate for large x, where erf is 1 (tf.math.erfc). 5.5 ulp.
+template <Expression X>
+[[nodiscard]] auto erfc(const X& x) {
+  return detail::function<formula::erfc>(x);
+}
+/// Returns the derivative of log |gamma(x)| (tf.math.digamma): infinite at 0 and NaN at negative integers, as in
+/// PyTorch. Branches. Float is computed in double, to 1 ulp of the larger of 1 and the result.
+template <Expression X>
+[[nodiscard]] auto digamma(const X& x) {
+  return detail::function<formula::digamma>(x);
+}
+/// Returns log |gamma(x)| (tf.math.lgamma): infinite at 0 and negative integers. Calls C's function for each element;
+/// float is computed in double. Has gradients up to the second order.
+template <Expression X>
+[[nodiscard]] auto lgamma(const X& x) {
+  return detail::function<formula::lgamma>(x);
+}
+/// Returns 2^x (torch.exp2). 1 ulp.
+template <Expression X>
+[[nodiscard]] auto exp2(const X& x) {
+  return detail::function<formula::exp2>(x);
+}
+/// Returns the logarithm to base 2 (torch.log2), exact for powers of 2. 1 ulp; calls C's function for double.
+template <Expression X>
+[[nodiscard]] auto log2(const X& x) {
+  return detail::function<formula::log2>(x);
+}
+/// Returns the logarithm to base 10 (torch.log10), exact for powers of 10. 2 ulp; calls C's function for double.
+template <Expression X>
+[[nodiscard]] auto log10(const X& x) {
+  return detail::function<formula::log10>(x);
+}
+/// Returns sin(pi x) / (pi x), and 1 at 0 (torch.sinc, numpy.sinc). 2.5 ulp, also near its zeros.
+template <Expression X>
+[[nodiscard]] auto sinc(const X& x) {
+  return detail::function<formula::sinc>(x);
+}
+/// Returns the square root of a^2 + b^2, which does not overflow on the way (torch.hypot). Extents broadcast. The
+/// gradient at the origin is 0. 2 ulp.
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto hypot(const A& a, const B& b) {
+  return detail::function<formula::hypot>(a, b);
+}
+/// Returns log(e^a + e^b), which does not overflow on the way (torch.logaddexp). Extents broadcast.
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto logaddexp(const A& a, const B& b) {
+  return detail::function<formula::logaddexp>(a, b);
+}
+/// Returns x log(y) of the operands x and y, and 0 if x is 0, for any y but NaN (torch.xlogy). Extents broadcast.
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto xlogy(const A& a, const B& b) {
+  return detail::function<formula::xlogy>(a, b);
+}
+
+/// Returns the probability that a standard normal variable is below x (tf.math.ndtr, torch.special.ndtr), as accurate
+/// as the rounded x: |x|^2 ulp for negative x.
+template <Expression X>
+[[nodiscard]] auto ndtr(const X& x) {
+  return 0.5 * erfc(-0.7071067811865476 * x);
+}
+
+}  // namespace weft

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/ops/index/gather.hpp>
+
+/// Selection by index vectors. Not part of <weft/weft.hpp>.
+namespace weft {
+
+/// Returns elements or slices of x by index vectors, which are the last axis of the indices (tf.gather_nd): for x `[n,
+/// m, d]` and indices `[k, 2]`, `[k, d]`: `x[indices[i, 0], indices[i, 1]]`. With batch axes, x `[b, n, m]` and indices
+/// `[b, k, 2]`, `gather_nd<1>(x, indices)` is `[b, k]`. For indices, gradients and errors, see `gather`.
+template <int BatchDims = 0, Expression Expr, Expression Indices>
+[[nodiscard]] auto gather_nd(const Expr& e, const Indices& indices);
+
+namespace detail {
+
+constexpr bool vectors_fit(const shape& x, const shape& indices, int batch_dims) {
+  const std::size_t batch = batch_dims < 0 ? max_rank : static_cast<std::size_t>(batch_dims);
+  if (indices.rank <= batch || !same_extents(x, indices, batch)) return false;
+  const std::int64_t depth = indices[indices.rank - 1];
+  return depth > 0 && depth + static_cast<std::int64_t>(batch) <= static_cast<std::int64_t>(x.rank);
+}
+
+/// The extents of slices by index vectors of the extents At: `whole` is D with the indexed axes merged into one.
+template <class D, class At, std::size_t BatchDims>
+struct by_vectors {
+  static constexpr std::size_t depth = static_cast<std::size_t>(At::spec[At::rank - 1]);
+  using whole = without_axes<D, ((std::uint32_t{1} << (depth - 1)) - 1) << (BatchDims + 1)>;
+  using lists = without_axes<At, std::uint32_t{1} << (At::rank - 1)>;
+  using type = gathered<whole, lists, BatchDims, BatchDims>;
+
+  static shape extents(const shape& x, shape indices) {
+    shape merged;
+    for (std::size_t i = 0; i < x.rank; ++i)
+      if (i <= BatchDims || i >= BatchDims + depth) merged.push_back(x[i]);
+    --indices.rank;
+    return gathered_extents(merged, indices, BatchDims, BatchDims);
+  }
+};
+
+}  // namespace detail
+
+/// Index vectors are the last axis of the indices: 1 to rank(x) integers. The batch extents must be those of x.
+template <class Dims, class Indices, int BatchDims = 0>
+struct index_vectors_do_not_fit : mistake<!detail::vectors_fit(Dims::spec, Indices::spec, BatchDims)> {};
+
+template <int BatchDims, Expression Expr, Expression Indices>
+auto gather_nd(const Expr& e, const Indices& indices) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<row_indices_not_integers<value_t<Indices>>,
+                                index_vectors_do_not_fit<D, dims_t<Indices>, BatchDims>>;
+  static_assert(correct<mistake>,
+                "gather_nd<batch_dims>: needs integer indices [..., k], where k is a number from 1 to the rank of x: "
+                "gather_nd(x, tensor<std::int32_t, dims<1, 2>>{3, 1})");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<T, D>(e, indices);
+  } else {
+    constexpr std::size_t batch = BatchDims;
+    using slices = detail::by_vectors<D, dims_t<Indices>, batch>;
+    if constexpr (Expr::symbolic || Indices::symbolic) gpu::compile_kernels<batch_gather_op, T>();
+    const auto x = materialize(e);
+    const auto i = materialize(indices);
+    return call_operation<batch_gather_op<T>, T, typename slices::type>(
+        slices::extents(extents_of(x), extents_of(i)), {batch, batch, false, index_rule::in_range, slices::depth}, x,
+        i);
+  }
+}
+
+template <auto... Given, Expression Expr>
+auto gather_nd(const Expr& e, detail::anything, detail::anything = {}) {
+  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
+                "gather_nd: takes a tensor or a node of index vectors, and the number of batch axes in brackets: "
+                "gather_nd<1>(x, indices)");
+  return detail::same_after_mistake(e);
+}
+
+}  // namespace weft

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/ops/index/gather.hpp>
+#include <weft/ops/index/sort.hpp>
+#include <weft/ops/reduce/scan.hpp>
+
+/// Cumulative extremes. Not part of <weft/weft.hpp>.
+namespace weft {
+
+/// Returns the largest elements up to each position of an axis, and their indices along it, std::int32_t
+/// (torch.cummax): `auto [values, indices] = cummax<0>(x)`. Of equal elements, the last one counts. From the first NaN
+/// on, values are NaN. The gradient of a value goes to its source. For all types but bool. Throws out_of_range if an
+/// axis has more elements than std::int32_t has numbers.
+template <int Axis = 0, Expression Expr>
+[[nodiscard]] auto cummax(const Expr& e);
+
+/// Returns the smallest elements up to each position of an axis, and their indices (torch.cummin), as `cummax` does.
+template <int Axis = 0, Expression Expr>
+[[nodiscard]] auto cummin(const Expr& e);
+
+WEFT_COLD_BEGIN
+
+/// Outputs: the values, and their indices.
+template <class T, bool Largest>
+struct cumulative_extreme_op {
+  static constexpr const char* name = Largest ? "cummax" : "cummin";
+  struct attributes {
+    attribute<std::size_t> axis;
+    attribute<bool> exclusive = false, reverse = false;
+  };
+  using compared = std::conditional_t<is_storage_type<T>, float, T>;
+  template <class>
+  static device::extreme_scan<T, compared, Largest> scan(const attributes&) {
+    return {};
+  }
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    detail::check_indices(p, a.axis);
+    return detail::prepare_scan<cumulative_extreme_op, T>(p, a);
+  }
+  static void gradient(gradient_context& g, const attributes& a) {
+    if constexpr (is_differentiable<T>)
+      if (g.has_upstream(0))
+        g.set_gradient(0, record<batch_scatter_add_op<T>>({g.upstream(0), g.output(1)}, g.input(0).info(),
+                                                          {a.axis, a.axis, true}));
+  }
+};
+
+template <class T>
+struct cummax_op : cumulative_extreme_op<T, true> {};
+template <class T>
+struct cummin_op : cumulative_extreme_op<T, false> {};
+
+WEFT_COLD_END
+
+namespace detail {
+
+template <template <class> class Op, int Axis, class Expr>
+auto extremes_along(const Expr& e) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  if constexpr (sort_mistake<Expr, Axis>::value) {
+    return nothing_sorted(e);
+  } else {
+    if constexpr (Expr::symbolic) gpu::compile_kernels<Op, T>();
+    const auto x = materialize(e);
+    auto [values, indices] = call_operation<Op<T>>(
+        std::tuple{typed_result<T, D>{extents_of(x)}, typed_result<std::int32_t, D>{extents_of(x)}},
+        {axis_number<D, Axis>}, x);
+    return ordered<decltype(values), decltype(indices)>{values, indices};
+  }
+}
+
+}  // namespace detail
+
+template <int Axis, Expression Expr>
+auto cummax(const Expr& e) {
+  static_assert(correct<sort_mistake<Expr, Axis>>, "cummax: needs a valid axis and numeric elements");
+  return detail::extremes_along<cummax_op, Axis>(e);
+}
+
+template <int Axis, Expression Expr>
+auto cummin(const Expr& e) {
+  static_assert(correct<sort_mistake<Expr, Axis>>, "cummin: needs a valid axis and numeric elements");
+  return detail::extremes_along<cummin_op, Axis>(e);
+}
+
+template <auto...>
+auto cummax(...) WEFT_DELETED;  // the axis is a template argument: auto [values, indices] = cummax<1>(x)
+template <auto...>
+auto cummin(...) WEFT_DELETED;  // the axis is a template argument: auto [values, indices] = cummin<1>(x)
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+WEFT_COLD_BEGIN
+namespace weft::gpu {
+
+template <class Op, class T>
+struct extreme_kernels : installed<Op, detail::prepare_scan<Op, T>> {
+  extreme_kernels() {
+    if constexpr (is_differentiable<T>) compile_kernels<batch_gather_op, T>();
+  }
+};
+template <class T>
+struct kernels<cummax_op<T>> : extreme_kernels<cummax_op<T>, T> {};
+template <class T>
+struct kernels<cummin_op<T>> : extreme_kernels<cummin_op<T>, T> {};
+
+}  // namespace weft::gpu
+WEFT_COLD_END
+#endif

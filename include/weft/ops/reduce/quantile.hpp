@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/ops/arrays/expand_dims.hpp>
+#include <weft/ops/arrays/reshape.hpp>
+#include <weft/ops/arrays/slice.hpp>
+#include <weft/ops/arrays/transpose.hpp>
+#include <weft/ops/elementwise/functions.hpp>
+#include <weft/ops/index/gather.hpp>
+#include <weft/ops/index/sort.hpp>
+#include <weft/ops/reduce/reduce.hpp>
+
+/// Quantiles and other order statistics. Not part of <weft/weft.hpp>. They sort; see ops/index/sort.hpp.
+namespace weft {
+
+/// The value of a quantile between two elements: on the line between them, the lower or the higher one, the nearer one
+/// (or the one with the even rank), or their mean.
+enum class quantile_method { linear, lower, higher, nearest, midpoint };
+
+/// Returns quantiles along an axis, or of all elements, float or double (torch.quantile, numpy.quantile):
+/// `quantile<0>(x, 0.9)`, `quantile<0, keep_dims>(x, 0.9)`, `quantile<0, quantile_method::lower>(x, 0.9)`. q is between
+/// 0 and 1: a number, or a scalar or vector of double. For a vector, the result has a first axis with one element for
+/// each q. If an element is NaN, so is the result. The gradient goes to the elements that determine the result. Throws
+/// invalid_argument if the number q is out of range, and out_of_range for other q, or without elements.
+template <auto... Axes, Expression Expr, class Q>
+[[nodiscard]] auto quantile(const Expr& e, const Q& q);
+
+/// Returns the middle element along an axis, or of all elements, and the mean of two if their number is even
+/// (numpy.median). See `quantile`.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto median(const Expr& e);
+
+/// Returns the middle element along an axis, or of all elements, and the lower of two (torch.median). See `quantile`.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto lower_median(const Expr& e);
+
+/// Returns the k-th smallest elements along an axis, which is removed, and their indices, std::int32_t
+/// (torch.kthvalue): `auto [values, indices] = kthvalue<1>(x, 1)` are the smallest. NaN is larger than every number.
+/// Throws out_of_range unless k is between 1 and the extent.
+template <int Axis = -1, Expression Expr>
+[[nodiscard]] auto kthvalue(const Expr& e, std::int64_t k);
+
+/// A quantile is along one axis, or of all elements.
+template <class Dims, auto... Axes>
+struct more_than_one_axis : mistake<(sizeof...(Axes) > 1)> {};
+
+/// q must be a number, or a scalar or vector of double.
+template <class Q>
+struct quantile_is_not_a_double : mistake<!std::is_arithmetic_v<Q>> {};
+template <Expression Q>
+struct quantile_is_not_a_double<Q> : mistake<!std::is_same_v<value_t<Q>, double> || (dims_t<Q>::rank > 1)> {};
+
+namespace detail {
+
+struct quantile_options {
+  quantile_method between = quantile_method::linear;
+  bool keeps = false;
+};
+template <auto... Given>
+constexpr quantile_options quantile_options_of() {
+  quantile_options o;
+  [[maybe_unused]] const auto take = [&](auto given) {
+    if constexpr (std::is_same_v<decltype(given), quantile_method>) o.between = given;
+    if constexpr (std::is_same_v<decltype(given), keep_dims_option>) o.keeps = true;
+  };
+  (take(Given), ...);
+  return o;
+}
+
+template <auto... Done>
+constexpr axis_list<Done...> quantile_axes(axis_list<Done...>, axis_list<>) {
+  return {};
+}
+template <auto... Done, auto First, auto... Rest>
+constexpr auto quantile_axes(axis_list<Done...>, axis_list<First, Rest...>) {
+  if constexpr (std::is_integral_v<decltype(First)>)
+    return quantile_axes(axis_list<Done..., static_cast<int>(First)>{}, axis_list<Rest...>{});
+  else
+    return quantile_axes(axis_list<Done...>{}, axis_list<Rest...>{});
+}
+
+template <class Expr, class Q, int... Axes>
+constexpr auto find_quantile_mistake(axis_list<Axes...>) {
+  return first_mistake<more_than_one_axis<dims_t<Expr>, Axes...>, axis_out_of_range<dims_t<Expr>, Axes...>,
+                       not_floating<value_t<Expr>>, quantile_is_not_a_double<Q>>{};
+}
+
+inline double checked_quantile(double q) {
+  if (!(q >= 0 && q <= 1))
+    throw error(error_code::invalid_argument, "quantile", {"q must be between 0 and 1; it is ", std::to_string(q)});
+  return q;
+}
+
+/// Appends axes of extent 1.
+template <std::size_t Ones, class X>
+auto columns(const X& x) {
+  if constexpr (Ones == 0)
+    return x;
+  else
+    return columns<Ones - 1>(expand_dims<-1>(x));
+}
+
+/// Moves an axis to the front.
+template <std::size_t Axis, std::size_t... Index, class X>
+auto axis_first(const X& x, indices<Index...>) {
+  if constexpr (Axis == 0)
+    return x;
+  else
+    return transpose<static_cast<int>(Index == 0 ? Axis : Index <= Axis ? Index - 1 : Index)...>(x);
+}
+
+/// Quantiles along the first axis. The result has the axes of q in front.
+template <quantile_method Between, class X, class Q>
+auto quantile_of_rows(const X& x, const Q& q) {
+  using T = value_t<X>;
+  const auto sorted = sort<0>(x);
+  const auto last = materialize(cast<double>(extent_value<extent_at<dims_t<X>, 0>::value>(x)) - 1.0);
+  const auto rank = materialize(q * last);
+  const auto at = [&](const auto& index) {
+    return gather<0, outer_indexing>(sorted, materialize(cast<std::int64_t>(index)));
+  };
+  const auto below = floor(rank);
+  const auto above = -floor(-rank);
+  const auto value = [&] {
+    if constexpr (Between == quantile_method::lower) {
+      return at(below);
+    } else if constexpr (Between == quantile_method::higher) {
+      return at(above);
+    } else if constexpr (Between == quantile_method::nearest) {
+      const auto even = 2.0 * floor(below / 2.0 + 0.5);  // of the two nearest ranks
+      return at(weft::select(rank - below == 0.5, even, floor(rank + 0.5)));
+    } else {
+      using W = dims_t<decltype(q * last)>;
+      constexpr std::size_t ones = dims_t<X>::rank - 1;
+      const auto weight = [&] {
+        if constexpr (Between == quantile_method::midpoint)
+          return static_cast<T>(0.5);
+        else if constexpr (W::rank == 0)
+          return materialize(cast<T>(rank - below));
+        else
+          return columns<ones>(materialize(cast<T>(rank - below)));
+      }();
+      const auto low = at(below);
+      return materialize(low + weight * (at(above) - low));
+    }
+  }();
+  const auto largest = at(last);
+  return materialize(weft::select(largest == largest, value, largest));
+}
+
+template <class Expr, quantile_options Options, class Q, int... Axes>
+auto quantile_along(const Expr& e, const Q& q, axis_list<Axes...>) {
+  using D = dims_t<Expr>;
+  const auto x = materialize(e);
+  if constexpr (sizeof...(Axes) == 0) {
+    const auto value = quantile_of_rows<Options.between>(reshape<dims<-1>>(x), q);
+    if constexpr (Options.keeps)
+      return columns<D::rank>(value);
+    else
+      return value;
+  } else {
+    constexpr std::size_t axis = axis_number<D, Axes...>;
+    const auto value =
+        quantile_of_rows<Options.between>(axis_first<axis>(x, typename make_indices<D::rank>::type()), q);
+    if constexpr (Options.keeps)
+      return expand_dims<static_cast<int>(axis + dims_t<decltype(value)>::rank + 1 - D::rank)>(value);
+    else
+      return value;
+  }
+}
+
+}  // namespace detail
+
+template <auto... Axes, Expression Expr, class Q>
+auto quantile(const Expr& e, const Q& q) {
+  using axes = decltype(detail::quantile_axes(detail::axis_list<>{}, detail::axis_list<Axes...>{}));
+  using mistake = decltype(detail::find_quantile_mistake<Expr, Q>(axes{}));
+  static_assert(correct<mistake>,
+                "quantile: needs an axis of the operand, elements of float or double, and q as a number or a vector of "
+                "double: quantile<0>(x, 0.9)");
+  if constexpr (!correct<mistake>)
+    return detail::same_after_mistake(e);
+  else if constexpr (std::is_arithmetic_v<Q>)
+    return detail::quantile_along<Expr, detail::quantile_options_of<Axes...>()>(
+        e, detail::checked_quantile(static_cast<double>(q)), axes{});
+  else
+    return detail::quantile_along<Expr, detail::quantile_options_of<Axes...>()>(e, q, axes{});
+}
+
+template <auto... Axes, Expression Expr>
+auto median(const Expr& e) {
+  return quantile<Axes..., quantile_method::midpoint>(e, 0.5);
+}
+
+template <auto... Axes, Expression Expr>
+auto lower_median(const Expr& e) {
+  return quantile<Axes..., quantile_method::lower>(e, 0.5);
+}
+
+template <int Axis, Expression Expr>
+auto kthvalue(const Expr& e, std::int64_t k) {
+  static_assert(correct<sort_mistake<Expr, Axis>>, "kthvalue: needs a valid axis and numeric elements");
+  if constexpr (correct<sort_mistake<Expr, Axis>>) {
+    const auto sorted = detail::sorted_along<Axis>(e, direction::ascending);
+    const tensor<std::int64_t> at(k - 1);
+    auto values = gather<Axis>(sorted.values, at);
+    auto indices = gather<Axis>(sorted.indices, at);
+    return ordered<decltype(values), decltype(indices)>{values, indices};
+  } else {
+    return detail::nothing_sorted(e);
+  }
+}
+
+template <auto...>
+auto quantile(...)
+    WEFT_DELETED;  // the axis is a template argument: quantile<0>(x, 0.9), quantile<0, keep_dims>(x, 0.9)
+template <auto...>
+auto median(...) WEFT_DELETED;  // the axis is a template argument: median<0>(x), median(x) of all elements
+template <auto...>
+auto lower_median(...) WEFT_DELETED;  // the axis is a template argument: lower_median<0>(x)
+template <auto...>
+auto kthvalue(...) WEFT_DELETED;  // the axis is a template argument: auto [values, indices] = kthvalue<0>(x, 3)
+
+}  // namespace weft
