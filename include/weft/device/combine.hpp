@@ -17,16 +17,17 @@ namespace device {
 /// Returns the combination of two elements. Half and bfloat16 are combined in float.
 template <combine How, class T>
 WEFT_HOST_DEVICE constexpr T combined(T there, T with) {
-  if constexpr (How == combine::update)
+  if constexpr (How == combine::update) {
     return with;
-  else if constexpr (How == combine::add)
+  } else if constexpr (How == combine::add) {
     return static_cast<T>(there + with);
-  else if constexpr (How == combine::mul)
+  } else if constexpr (How == combine::mul) {
     return static_cast<T>(there * with);
-  else if constexpr (How == combine::min)
-    return with < there || with != with ? with : there;
-  else
-    return there < with || with != with ? with : there;
+  } else {
+    // Two selections without a branch, so that loops vectorize.
+    const T found = How == combine::min ? (with < there ? with : there) : (there < with ? with : there);
+    return with != with ? with : found;
+  }
 }
 
 /// Returns the number with which a combination begins: the finite number that changes no finite number, and 0 for an

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <weft/device/axis_rows.hpp>
-#include <weft/device/combine.hpp>
 #include <weft/device/cpu/chunks.hpp>
+#include <weft/device/cpu/combine_rows.hpp>
 #include <weft/device/index_at.hpp>
 #include <weft/ops/operation.hpp>
 
@@ -53,14 +53,22 @@ struct row_indices {
 inline bool check_row_indices(const row_indices& indices, std::size_t count, std::size_t rows,
                               const char* operation = "gather", index_rule rule = index_rule::in_range) {
   const auto end = static_cast<std::int64_t>(rows);
-  std::int64_t before = INT64_MIN;
-  bool ascend = true;
-  for (std::size_t k = 0; k < count; ++k) {
+  bool ascend = true, fits = count == 0 || rule == index_rule::any;
+  if (count > 0 && !indices.axes) {
+    const auto check = [&](const auto& range) {
+      fits = fits || ((range.low >= 0 || rule == index_rule::not_negative) && range.high < end);
+      ascend = range.ascend;
+    };
+    if (indices.wide)
+      check(device::index_range<std::int64_t>::of(reinterpret_cast<const std::int64_t*>(indices.at), count));
+    else
+      check(device::index_range<std::int32_t>::of(reinterpret_cast<const std::int32_t*>(indices.at), count));
+  } else {
+    ascend = count == 0;
+  }
+  for (std::size_t k = 0; !fits && k < count; ++k) {
     const std::int64_t i = indices[k];
-    ascend = ascend && i >= before;
-    before = i;
-    if (i >= 0 ? i < end || rule == index_rule::any : rule == index_rule::any || rule == index_rule::not_negative)
-      continue;
+    if (i < 0 ? rule == index_rule::not_negative : i < end) continue;
     if (indices.axes)
       throw error(error_code::out_of_range, operation,
                   {"index vector ", k, " is out of range: its indices must be less than ", to_string(*indices.axes),
@@ -195,34 +203,28 @@ class written_rows_kernel final : public kernel {
     if (has_before_)
       __builtin_memcpy(static_cast<void*>(y + begin * inner), f.buffers[before_] + begin * inner * sizeof(T),
                        (end - begin) * inner * sizeof(T));
+    else if (How == combine::add || How == combine::update)
+      __builtin_memset(static_cast<void*>(y + begin * inner), 0, (end - begin) * inner * sizeof(T));
     else
       for (std::size_t i = begin * inner; i < end * inner; ++i) y[i] = device::start_of<T>(How);
+    const std::size_t width = lists_.per_element ? 1 : inner, across = lists_.per_element ? inner : 1;
+    device::rows_to_combine<T, How> found{x, y, width, ascend};
     for (std::size_t outer = begin / rows_.extent; end > outer * rows_.extent; ++outer) {
       const std::size_t list = outer / lists_.sharing * lists_.count, above = outer * rows_.extent;
       const std::size_t low = begin > above ? begin - above : 0;
       const std::size_t high = end - above < rows_.extent ? end - above : rows_.extent;
       std::size_t k = ascend ? first_from(indices, low) : 0;
       const std::size_t last = ascend ? first_from(indices, high) : lists_.count;
-      for (; k < last; ++k) {
-        const T* const from = x + (outer * lists_.count + k) * inner;
-        if (lists_.per_element) {
-          for (std::size_t c = 0; c < inner; ++c)
-            if (const auto row = static_cast<std::size_t>(indices[(list + k) * inner + c]); row >= low && row < high)
-              put(y + (above + row) * inner + c, from + c, 1);
-        } else if (const auto row = static_cast<std::size_t>(indices[list + k]); row >= low && row < high) {
-          put(y + (above + row) * inner, from, inner);
+      for (; k < last; ++k)
+        for (std::size_t c = 0; c < across; ++c) {
+          const auto row = static_cast<std::size_t>(indices[(list + k) * across + c]);
+          found.from[found.count] = (outer * lists_.count + k) * inner + c;
+          found.to[found.count] = (above + row) * inner + c;
+          found.count += row >= low && row < high;
+          if (found.count == found.most) found.flush();
         }
-      }
     }
-  }
-  static void put(T* to, const T* from, std::size_t count) {
-    if (count == 1)
-      *to = device::combined<How>(*to, *from);
-    else
-      put_row(to, from, count);
-  }
-  WEFT_LOOPS static void put_row(T* __restrict to, const T* __restrict from, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) to[i] = device::combined<How>(to[i], from[i]);
+    found.flush();
   }
   /// Returns the first of ascending indices that is not less than `row`.
   std::size_t first_from(const row_indices& indices, std::size_t row) const {
