@@ -177,6 +177,8 @@ BOOST_AUTO_TEST_CASE(quantiles) {
   of_rows("median", [](const auto& x) { return median<0>(x); });
   of_rows("lower_median", [](const auto& x) { return lower_median<0>(x); });
   same("quantile_special", quantile<1>(special(), 0.25));
+  static_assert(std::is_same_v<dims_t<decltype(quantile<0, keep_dims, lower>(special(), 0.5))>, dims<1, 5>>);
+  static_assert(std::is_same_v<dims_t<decltype(median<keep_dims>(special()))>, dims<1, 1>>);
   BOOST_CHECK_EXCEPTION((void)quantile(special(), 1.5), error,
                         test::says(error_code::invalid_argument, "between 0 and 1"));
   BOOST_CHECK_EXCEPTION((void)median(tensor<float, dims<0>>()), error, test::says(error_code::out_of_range));

@@ -121,18 +121,6 @@ template <class Dims, std::size_t Begin, std::size_t Count, class Indices>
 struct axes_merged;
 template <class Dims, std::size_t Begin, std::size_t Count, std::size_t... Index>
 struct axes_merged<Dims, Begin, Count, indices<Index...>> {
-  static constexpr std::size_t number(std::size_t count = Count) {
-    std::size_t n = 1;
-    for (std::size_t i = Begin; i < Begin + count; ++i)
-      if (Dims::spec[i] >= 0) n *= static_cast<std::size_t>(Dims::spec[i]);
-    return n;
-  }
-  static constexpr std::uint32_t named() {
-    std::uint32_t found = 0;
-    for (std::size_t i = Begin; i < Begin + Count; ++i)
-      if (Dims::spec[i] < 0) found |= std::uint32_t{1} << i;
-    return found;
-  }
   template <std::size_t Here>
   static constexpr auto extent() {
     if constexpr (Here < Begin)
@@ -140,7 +128,7 @@ struct axes_merged<Dims, Begin, Count, indices<Index...>> {
     else if constexpr (Here > Begin)
       return extent_at<Dims, Here + Count - 1>::value;
     else
-      return product_of_axes<Dims, named(), static_cast<std::int64_t>(number())>();
+      return times_axes<Dims, ((std::uint32_t{1} << Count) - 1) << Begin>(weft::extent<1>);
   }
   using type = dims_t<dims<extent<Index>()...>>;
 };

@@ -8,7 +8,7 @@
 #include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/index/sort.hpp>
-#include <weft/ops/reduce/reduce.hpp>
+#include <weft/ops/reduce/reductions.hpp>
 
 /// Quantiles and other order statistics. Not part of <weft/weft.hpp>. They sort; see ops/index/sort.hpp.
 namespace weft {
@@ -52,37 +52,13 @@ struct quantile_is_not_a_double<Q> : mistake<!std::is_same_v<value_t<Q>, double>
 
 namespace detail {
 
-struct quantile_options {
-  quantile_method between = quantile_method::linear;
-  bool keeps = false;
-};
-template <auto... Given>
-constexpr quantile_options quantile_options_of() {
-  quantile_options o;
-  [[maybe_unused]] const auto take = [&](auto given) {
-    if constexpr (std::is_same_v<decltype(given), quantile_method>) o.between = given;
-    if constexpr (std::is_same_v<decltype(given), keep_dims_option>) o.keeps = true;
-  };
-  (take(Given), ...);
-  return o;
-}
-
-template <auto... Done>
-constexpr axis_list<Done...> quantile_axes(axis_list<Done...>, axis_list<>) {
-  return {};
-}
-template <auto... Done, auto First, auto... Rest>
-constexpr auto quantile_axes(axis_list<Done...>, axis_list<First, Rest...>) {
-  if constexpr (std::is_integral_v<decltype(First)>)
-    return quantile_axes(axis_list<Done..., static_cast<int>(First)>{}, axis_list<Rest...>{});
-  else
-    return quantile_axes(axis_list<Done...>{}, axis_list<Rest...>{});
-}
-
-template <class Expr, class Q, int... Axes>
+template <class Expr, class Q, auto... Axes>
 constexpr auto find_quantile_mistake(axis_list<Axes...>) {
-  return first_mistake<more_than_one_axis<dims_t<Expr>, Axes...>, axis_out_of_range<dims_t<Expr>, Axes...>,
-                       not_floating<value_t<Expr>>, quantile_is_not_a_double<Q>>{};
+  if constexpr (sizeof...(Axes) > 1)
+    return more_than_one_axis<dims_t<Expr>, Axes...>{};
+  else
+    return first_mistake<decltype(find_reduction_mistake<Expr, not_floating, Axes...>()),
+                         quantile_is_not_a_double<Q>>{};
 }
 
 inline double checked_quantile(double q) {
@@ -148,21 +124,20 @@ auto quantile_of_rows(const X& x, const Q& q) {
   return materialize(weft::select(largest == largest, value, largest));
 }
 
-template <class Expr, quantile_options Options, class Q, int... Axes>
+template <quantile_method Method, bool Keeps, class Expr, class Q, auto... Axes>
 auto quantile_along(const Expr& e, const Q& q, axis_list<Axes...>) {
   using D = dims_t<Expr>;
   const auto x = materialize(e);
   if constexpr (sizeof...(Axes) == 0) {
-    const auto value = quantile_of_rows<Options.between>(reshape<dims<-1>>(x), q);
-    if constexpr (Options.keeps)
+    const auto value = quantile_of_rows<Method>(reshape<dims<-1>>(x), q);
+    if constexpr (Keeps)
       return columns<D::rank>(value);
     else
       return value;
   } else {
-    constexpr std::size_t axis = axis_number<D, Axes...>;
-    const auto value =
-        quantile_of_rows<Options.between>(axis_first<axis>(x, typename make_indices<D::rank>::type()), q);
-    if constexpr (Options.keeps)
+    constexpr std::size_t axis = axis_number<D, static_cast<int>(Axes)...>;
+    const auto value = quantile_of_rows<Method>(axis_first<axis>(x, typename make_indices<D::rank>::type()), q);
+    if constexpr (Keeps)
       return expand_dims<static_cast<int>(axis + dims_t<decltype(value)>::rank + 1 - D::rank)>(value);
     else
       return value;
@@ -173,18 +148,19 @@ auto quantile_along(const Expr& e, const Q& q, axis_list<Axes...>) {
 
 template <auto... Axes, Expression Expr, class Q>
 auto quantile(const Expr& e, const Q& q) {
-  using axes = decltype(detail::quantile_axes(detail::axis_list<>{}, detail::axis_list<Axes...>{}));
+  using axes = decltype(detail::listed_axes(detail::axis_list<>{}, detail::axes_beside<quantile_method, Axes...>{}));
   using mistake = decltype(detail::find_quantile_mistake<Expr, Q>(axes{}));
   static_assert(correct<mistake>,
                 "quantile: needs an axis of the operand, elements of float or double, and q as a number or a vector of "
                 "double: quantile<0>(x, 0.9)");
+  constexpr quantile_method method = detail::option_among(quantile_method::linear, Axes...);
+  constexpr bool keeps = detail::keeps_dims<Axes...>;
   if constexpr (!correct<mistake>)
     return detail::same_after_mistake(e);
   else if constexpr (std::is_arithmetic_v<Q>)
-    return detail::quantile_along<Expr, detail::quantile_options_of<Axes...>()>(
-        e, detail::checked_quantile(static_cast<double>(q)), axes{});
+    return detail::quantile_along<method, keeps>(e, detail::checked_quantile(static_cast<double>(q)), axes{});
   else
-    return detail::quantile_along<Expr, detail::quantile_options_of<Axes...>()>(e, q, axes{});
+    return detail::quantile_along<method, keeps>(e, q, axes{});
 }
 
 template <auto... Axes, Expression Expr>

@@ -122,13 +122,17 @@ auto with_axes(axis_list<Axes...>, const F& f) {
   return f.template operator()<Axes...>();
 }
 
-constexpr norm_order order_among(norm_order found) { return found; }
-template <class First, class... More>
-constexpr norm_order order_among(norm_order found, First first, More... more) {
-  if constexpr (std::is_same_v<First, norm_order>)
-    return order_among(first, more...);
+/// Returns the last option of this type, or the default.
+template <class Option>
+constexpr Option option_among(Option found) {
+  return found;
+}
+template <class Option, class First, class... More>
+constexpr Option option_among(Option found, First first, More... more) {
+  if constexpr (std::is_same_v<First, Option>)
+    return option_among(first, more...);
   else
-    return order_among(found, more...);
+    return option_among(found, more...);
 }
 
 /// Returns the square root, with gradient 0 at 0.
@@ -224,7 +228,7 @@ auto norm(const Expr& e) {
       decltype(detail::reduction_mistake_in<Expr, not_floating>(detail::axes_beside<norm_order, Axes...>{}));
   static_assert(correct<mistake>, "norm: needs axes of the operand and elements of float or double: norm<1>(x)");
   if constexpr (correct<mistake>) {
-    constexpr norm_order order = detail::order_among(norm_order::two, Axes...);
+    constexpr norm_order order = detail::option_among(norm_order::two, Axes...);
     return detail::with_axes(detail::axes_beside<norm_order, Axes...>{}, [&]<auto... Reduced>() {
       if constexpr (order == norm_order::one)
         return sum<Reduced...>(abs(e));
