@@ -86,10 +86,6 @@ struct windows_do_not_fit : mistake<!detail::can_unfold<Images, Options>()> {};
 template <class Patches, auto Height, auto Width, unfold_options Options>
 struct patches_do_not_fit : mistake<!detail::can_fold<Patches, Height, Width, Options>()> {};
 
-/// Over tensors, a named height or width must be determined by the extents of the patches.
-template <class Patches, class Images>
-struct folded_extents_are_unknown : mistake<(detail::count_unknown<Patches, Images>() > 0)> {};
-
 WEFT_COLD_BEGIN
 
 /// Windows that overlap are added in rounds. In one round, each pixel of the images occurs once at most, so that the
@@ -237,7 +233,7 @@ auto fold(const Expr& patches) {
       "images of this height and width");
   if constexpr (correct<mistaken>) {
     using Images = detail::folded<D, Height, Width, Options>;
-    using unknown = folded_extents_are_unknown<std::conditional_t<Expr::symbolic, Images, D>, Images>;
+    using unknown = sliced_extents_are_unknown<std::conditional_t<Expr::symbolic, Images, D>, Images>;
     static_assert(correct<unknown>, "fold: over tensors, height and width must be numbers, or extents of the patches");
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(patches);
