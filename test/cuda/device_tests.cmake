@@ -23,10 +23,13 @@ set(device_tests
     ops.normalization
     ops.reduction_gradients
     ops.reductions
+    ops.regions
+    ops.sampling
     ops.scan
     ops.sort
     ops.storage_types
     ops.torch_losses
+    ops.volumes
     oracle.mixed_precision
     oracle.oracle
     oracle.rows

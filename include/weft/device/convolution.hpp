@@ -16,6 +16,10 @@ namespace weft {
 ///
 /// The window of result row `y` covers the image rows `y * stride_height - pad_top + r * dilation_height` for each of
 /// its rows r. Pixels outside of the image count as 0 in a convolution, and not at all in a pool.
+///
+/// A pool whose window_height is 0 is adaptive: its windows divide the image, and two windows share a row or a column
+/// if the result's extent does not divide the image's. The window of row `y` covers the rows from floor(y * height /
+/// out_height) up to ceil((y + 1) * height / out_height).
 struct convolution_shape {
   std::int64_t batch, height, width, channels;
   std::int64_t window_height, window_width, filters;
@@ -25,6 +29,7 @@ struct convolution_shape {
   bool counts_padding = false;  ///< for average pools: divides by the whole window
   std::int64_t groups = 1;      ///< divides channels and filters
 
+  bool is_adaptive() const { return window_height == 0; }
   std::size_t image_elements() const { return static_cast<std::size_t>(height * width * channels); }
   std::size_t out_elements() const { return static_cast<std::size_t>(out_height * out_width * filters); }
   std::size_t filter_elements() const {

@@ -91,11 +91,20 @@ struct pool_image {
     return is_nan(later) ? yes : chosen;
   }
 
+  struct range {
+    std::int64_t begin, end;
+  };
+  // The pixels along one axis that window `i` covers.
+  static WEFT_INLINE range covered(std::int64_t i, std::int64_t extent, std::int64_t windows, std::int64_t window,
+                                   std::int64_t stride, std::int64_t pad) {
+    if (window == 0) return {i * extent / windows, ((i + 1) * extent + windows - 1) / windows};
+    const std::int64_t first = i * stride - pad, last = first + window;
+    return {first < 0 ? 0 : first, last < extent ? last : extent};
+  }
+
   WEFT_INLINE void window(std::int64_t y, std::int64_t x) const {
-    const std::int64_t top = y * s.stride_height - s.pad_top, left = x * s.stride_width - s.pad_left;
-    const std::int64_t row0 = top < 0 ? 0 : top, column0 = left < 0 ? 0 : left;
-    const std::int64_t row1 = top + s.window_height < s.height ? top + s.window_height : s.height;
-    const std::int64_t column1 = left + s.window_width < s.width ? left + s.window_width : s.width;
+    const auto [row0, row1] = covered(y, s.height, s.out_height, s.window_height, s.stride_height, s.pad_top);
+    const auto [column0, column1] = covered(x, s.width, s.out_width, s.window_width, s.stride_width, s.pad_left);
     const std::int64_t channels = s.channels, result = (y * s.out_width + x) * channels;
     // Processes some channels at a time, so that intermediate results stay in registers.
     constexpr std::int64_t block = 32;
@@ -241,7 +250,9 @@ class pooling_kernel final : public kernel {
     constexpr const char* names[] = {"max pool", "gradient of max pool", "choice of max pool", "average pool",
                                      "gradient of average pool"};
     std::string text = str_cat({names[static_cast<int>(Kind)], " ", shape_.batch, "x", shape_.height, "x", shape_.width,
-                                "x", shape_.channels, " by ", shape_.window_height, "x", shape_.window_width});
+                                "x", shape_.channels, shape_.is_adaptive() ? " to " : " by ",
+                                shape_.is_adaptive() ? shape_.out_height : shape_.window_height, "x",
+                                shape_.is_adaptive() ? shape_.out_width : shape_.window_width});
     if (epilogue_) append(text, {", then ", epilogue_->describe()});
     return text;
   }

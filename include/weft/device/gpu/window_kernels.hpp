@@ -88,12 +88,14 @@ struct pool {
     const pixel p = pixel_at(static_cast<std::uint32_t>(i));
     if constexpr (spreads) {
       // The windows over this pixel, in order.
-      const std::int32_t y0 = first(p.row + s.pad_top, s.window_height, stride_height);
-      const std::int32_t x0 = first(p.column + s.pad_left, s.window_width, stride_width);
+      const bool adaptive = s.window_height == 0;
+      const std::int32_t y0 =
+          adaptive ? quotient(p.row, s.out_height, s.height) : first(p.row + s.pad_top, s.window_height, stride_height);
+      const std::int32_t x0 = adaptive ? quotient(p.column, s.out_width, s.width)
+                                       : first(p.column + s.pad_left, s.window_width, stride_width);
       sum_type sum = 0;
-      for (std::int32_t y = y0; y < s.out_height && y * s.stride_height - s.pad_top <= p.row; ++y)
-        for (std::int32_t x = x0; x < s.out_width && x * s.stride_width - s.pad_left <= p.column; ++x)
-          sum += share(p, y, x);
+      for (std::int32_t y = y0; y < s.out_height && top_of(y) <= p.row; ++y)
+        for (std::int32_t x = x0; x < s.out_width && left_of(x) <= p.column; ++x) sum += share(p, y, x);
       out[i] = static_cast<T>(sum);
     } else {
       const window w = window_at(p.row, p.column);
@@ -138,8 +140,20 @@ struct pool {
   WEFT_HOST_DEVICE std::int32_t at(std::int32_t n, std::int32_t r, std::int32_t c, std::int32_t k) const {
     return s.images.at(n, r, c, k);
   }
+  WEFT_HOST_DEVICE static std::int32_t quotient(std::int32_t i, std::int32_t n, std::int32_t by) {
+    return static_cast<std::int32_t>(std::int64_t{i} * n / by);
+  }
+  WEFT_HOST_DEVICE std::int32_t top_of(std::int32_t y) const {
+    return s.window_height == 0 ? quotient(y, s.height, s.out_height) : y * s.stride_height - s.pad_top;
+  }
+  WEFT_HOST_DEVICE std::int32_t left_of(std::int32_t x) const {
+    return s.window_height == 0 ? quotient(x, s.width, s.out_width) : x * s.stride_width - s.pad_left;
+  }
   WEFT_HOST_DEVICE window window_at(std::int32_t y, std::int32_t x) const {
-    const std::int32_t top = y * s.stride_height - s.pad_top, left = x * s.stride_width - s.pad_left;
+    const std::int32_t top = top_of(y), left = left_of(x);
+    if (s.window_height == 0)
+      return {top, s.height - quotient(s.out_height - 1 - y, s.height, s.out_height), left,
+              s.width - quotient(s.out_width - 1 - x, s.width, s.out_width)};
     const std::int32_t bottom = top + s.window_height, right = left + s.window_width;
     return {top < 0 ? 0 : top, bottom < s.height ? bottom : s.height, left < 0 ? 0 : left,
             right < s.width ? right : s.width};
@@ -193,7 +207,8 @@ class pool_kernel final : public kernel {
   std::string describe() const override {
     const auto number = [](std::int64_t n) { return std::to_string(n); };
     return std::string(name()) + " " + number(shape_.batch) + "x" + number(shape_.height) + "x" + number(shape_.width) +
-           "x" + number(shape_.channels) + " by " + number(shape_.window_height) + "x" + number(shape_.window_width) +
+           "x" + number(shape_.channels) + (shape_.is_adaptive() ? " adaptive, by " : " by ") +
+           number(shape_.window_height) + "x" + number(shape_.window_width) +
            (extents_.layout == image_layout::channels_first ? ", channels first" : "");
   }
 

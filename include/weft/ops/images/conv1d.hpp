@@ -20,10 +20,6 @@ struct conv1d_options {
 template <conv1d_options Options = conv1d_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv1d(const A& x, const B& filters);
 
-/// Sequences must be of rank 3: batch, length, channels.
-template <class Dims>
-struct sequences_are_not_of_rank_3 : mistake<Dims::rank != 3> {};
-
 /// Filters of conv1d must be of rank 3: length of the window, channels of the sequences, filters.
 template <class Filters>
 struct filters_are_not_of_rank_3 : mistake<Filters::rank != 3> {};

@@ -31,7 +31,7 @@ template <size2d Window, size2d Stride = Window, padding Padding = padding::vali
 
 namespace detail {
 
-/// The attributes of a pool. Dilations are 1.
+/// The attributes of a pool. Dilations are 1. The windows of an adaptive pool (ops/images/adaptive_pooling.hpp) are 0.
 struct pool_attributes {
   window_attributes windows;
   attribute<std::int64_t> window_height, window_width;
@@ -43,7 +43,8 @@ inline convolution_shape pooling_of(const prepare_context& p, const pool_attribu
                                     const shape& result) {
   convolution_shape s = convolution_of(a.windows, images, a.window_height, a.window_width, result);
   s.counts_padding = a.counts_padding;
-  if (result[0] != images[0] || result[3] != images[3] || !windows_fit(s))
+  const bool fits = s.is_adaptive() ? s.height > 0 && s.width > 0 : windows_fit(s);
+  if (result[0] != images[0] || result[3] != images[3] || !fits)
     throw error(error_code::invalid_argument, p.node.op->name,
                 {"images of extents ", to_string(images), " do not fit a result of ", to_string(result),
                  ": images must be [batch, height, width, channels], and no window larger than the padded image"});

@@ -1,42 +1,62 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/arrays/expand_dims.hpp>
+#include <weft/ops/arrays/range.hpp>
 #include <weft/ops/arrays/reshape.hpp>
 #include <weft/ops/arrays/shape.hpp>
 #include <weft/ops/arrays/slice.hpp>
 #include <weft/ops/elementwise/functions.hpp>
+#include <weft/ops/images/resample.hpp>
 #include <weft/ops/images/window.hpp>
 #include <weft/ops/index/gather.hpp>
 
 /// Image resizing. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// How row or column i of a resized image maps to a position in the original; `out` and `in` are their extents. The
-/// names are ONNX's.
-enum class resize_coordinates : unsigned char {
-  half_pixel,     ///< (i + 0.5) * in / out - 0.5 (tf.image.resize, torch's align_corners=False)
-  align_corners,  ///< i * (in - 1) / (out - 1): corners stay corners (torch's align_corners=True)
-  asymmetric,     ///< i * in / out (TensorFlow 1's default; mode "nearest" of torch)
-};
+/// Whether a smaller image is filtered, so that no detail of the original becomes a pattern in it.
+enum class antialias : unsigned char { off, on };
 
 /// Resizes images `[batch, height, width, channels]` to `[batch, Height, Width, channels]` by taking the nearest pixel
 /// (tf.image.resize with method "nearest", mode "nearest-exact" of torch.nn.functional.interpolate). Positions are
 /// computed in integers. All element types. Throws out_of_range if an image has no pixels.
-template <int Height, int Width, resize_coordinates Coordinates = resize_coordinates::half_pixel, Expression Expr>
-[[nodiscard]] auto resize_nearest(const Expr& images);
+///
+/// All functions of this header accept a size known only at run time. In a graph, another value determines it:
+/// `resize_nearest<dyn<"h">, dyn<"w">>(images)`. For tensors, pass it: `resize_nearest<dyn<"h">, dyn<"w">>(images,
+/// size2d(480, 640))`.
+template <auto Height, auto Width, resize_coordinates Coordinates = resize_coordinates::half_pixel, Expression Expr>
+[[nodiscard]] auto resize_nearest(const Expr& images, size2d size = 0);
 
 /// Resizes images `[batch, height, width, channels]` to `[batch, Height, Width, channels]` by interpolating between the
-/// four nearest pixels, without a filter for downscaling (tf.image.resize, mode "bilinear" of
-/// torch.nn.functional.interpolate): float or double. Positions beyond the outermost pixels take their values. Throws
-/// out_of_range if an image has no pixels.
-template <int Height, int Width, resize_coordinates Coordinates = resize_coordinates::half_pixel, Expression Expr>
-[[nodiscard]] auto resize_bilinear(const Expr& images);
+/// four nearest pixels (tf.image.resize, mode "bilinear" of torch.nn.functional.interpolate): float or double.
+/// Positions beyond the outermost pixels take their values. With `antialias::on`, as in `resize_bilinear<64, 64,
+/// resize_coordinates::half_pixel, antialias::on>(images)`, the filter widens by the factor by which an image shrinks
+/// (antialias=True in both libraries); this needs half_pixel. Throws out_of_range if an image has no pixels.
+template <auto Height, auto Width, resize_coordinates Coordinates = resize_coordinates::half_pixel,
+          antialias Filter = antialias::off, Expression Expr>
+[[nodiscard]] auto resize_bilinear(const Expr& images, size2d size = 0);
 
-/// The new height and width must be at least 1, and images must have pixels.
-template <class Images, int Height, int Width>
+/// Resizes images by cubic convolution of sixteen pixels (mode "bicubic" of torch.nn.functional.interpolate): see
+/// resize_bilinear. The parameter of the cubic is -0.75, and pixels beyond the image equal the outermost ones; with
+/// `antialias::on` it is -0.5 and such pixels do not count, as in PyTorch and TensorFlow.
+template <auto Height, auto Width, resize_coordinates Coordinates = resize_coordinates::half_pixel,
+          antialias Filter = antialias::off, Expression Expr>
+[[nodiscard]] auto resize_bicubic(const Expr& images, size2d size = 0);
+
+/// Resizes images by averaging the part of the original that each pixel covers, of which pixels at its edge count in
+/// part (tf.image.resize with method "area"): see resize_bilinear. The mode "area" of torch.nn.functional.interpolate
+/// is adaptive_avg_pool2d, in which they count fully.
+template <auto Height, auto Width, Expression Expr>
+[[nodiscard]] auto resize_area(const Expr& images, size2d size = 0);
+
+/// The new height and width must be extents of at least 1, and images must have pixels.
+template <class Images, auto Height, auto Width>
 struct resize_extents_out_of_range
-    : mistake<(Height < 1 || Width < 1 || (Images::rank == 4 && (Images::spec[1] == 0 || Images::spec[2] == 0)))> {};
+    : mistake<!detail::is_extent(Height) || !detail::is_extent(Width) || detail::code(Height) == 0 ||
+              detail::code(Width) == 0 || (Images::rank == 4 && (Images::spec[1] == 0 || Images::spec[2] == 0))> {};
+
+/// Antialiasing needs resize_coordinates::half_pixel.
+template <resize_coordinates How, antialias Filter>
+struct antialias_needs_half_pixels : mistake<(Filter == antialias::on && How != resize_coordinates::half_pixel)> {};
 
 namespace detail {
 
@@ -49,97 +69,149 @@ auto extent_along(const X& x) {
     return extents_of(x)[Axis];
 }
 
-template <int Out>
-auto numbers_up_to() {
-  tensor<std::int64_t, dims<Out>> numbers;
-  for (int i = 0; i < Out; ++i) numbers.data()[i] = i;
-  return numbers;
+/// Returns the new extent along an axis of tensors. Throws invalid_argument if it was not passed.
+inline std::int64_t resized_to(const char* name, std::int64_t extent, int given) {
+  if (extent >= 0) return extent;
+  if (given < 1)
+    throw error(error_code::invalid_argument, name,
+                {"the size of a tensor's result must be at least 1: pass it, as in ", name,
+                 "<dyn<\"h\">, dyn<\"w\">>(images, size2d(480, 640))"});
+  return given;
 }
 
-constexpr std::int64_t resize_denominator(resize_coordinates how, std::int64_t out) {
-  return how == resize_coordinates::half_pixel   ? 2 * out
-         : how == resize_coordinates::asymmetric ? out
-         : out > 1                               ? out - 1
-                                                 : 1;
+/// Calls f<Axis, Out>(x, extent) for the height and then for the width. `extent` is the new extent over tensors.
+template <auto Height, auto Width, class X, class F>
+auto resize_axes(const char* name, const X& x, size2d size, const F& f) {
+  std::int64_t height = code(Height), width = code(Width);
+  if constexpr (!X::symbolic)
+    height = resized_to(name, height, size.height), width = resized_to(name, width, size.width);
+  return f.template operator()<2, Width>(f.template operator()<1, Height>(x, height), width);
 }
 
-/// Returns the numerators of the coordinates.
-template <resize_coordinates How, int Out, class In>
-auto resize_numerators(const In& in) {
-  const auto i = numbers_up_to<Out>();
-  if constexpr (How == resize_coordinates::half_pixel)
-    return materialize((2 * i + 1) * in - Out);
-  else if constexpr (How == resize_coordinates::align_corners)
-    return materialize(i * (in - 1));
-  else
-    return materialize(i * in);
-}
-
-template <int Axis, int Out, resize_coordinates How, class X>
-auto resize_nearest_along(const X& x) {
-  if constexpr (dims_t<X>::spec[Axis] == Out) {
-    return x;
+/// Returns the numbers from 0 to Out - 1.
+template <auto Out, class X>
+auto numbers_up_to([[maybe_unused]] const X& x, std::int64_t count) {
+  if constexpr (X::symbolic && is_dynamic(Out)) {
+    gpu::compile_kernels<range_op, std::int64_t>();
+    op_builder& g = *x.erased().builder();
+    remember_extents<dims<Out>>(g);
+    return make_node<std::int64_t, dims<Out>, device_t<X>>(
+        record_range(g, {dtype::int64, dims<Out>::spec}, std::int64_t{0}, std::int64_t{1}));
   } else {
-    constexpr std::int64_t den = resize_denominator(How, Out);
-    const auto num = resize_numerators<How, Out>(extent_along<Axis>(x));
-    if constexpr (How ==
-                  resize_coordinates::half_pixel)  // nearest is floor(coordinate + 1/2), no coordinate is below it
-      return gather<Axis>(x, (num + Out) / den);
-    else if constexpr (How == resize_coordinates::align_corners)
-      return gather<Axis>(x, (2 * num + den) / (2 * den));
-    else
-      return gather<Axis>(x, num / den);
+    tensor<std::int64_t, dims<Out>> numbers{shape(count)};
+    for (std::int64_t i = 0; i < count; ++i) numbers.data()[i] = i;
+    return numbers;
   }
 }
 
-template <int Axis, int Out, resize_coordinates How, class X>
-auto resize_bilinear_along(const X& x) {
-  if constexpr (dims_t<X>::spec[Axis] == Out) {
+/// Returns the index of the nearest pixel for each new one.
+template <resize_coordinates How, class I, class In, class Out>
+auto nearest_pixels(const I& i, const In& in, const Out& out) {
+  if constexpr (How == resize_coordinates::half_pixel) {
+    // Nearest is floor(coordinate + 1/2), and no coordinate is below it.
+    return materialize(((2 * i + 1) * in) / (2 * out));
+  } else if constexpr (How == resize_coordinates::align_corners) {
+    const auto last = maximum(out - 1, tensor<std::int64_t>(1));
+    return materialize((2 * i * (in - 1) + last) / (2 * last));
+  } else {
+    return materialize(i * in / out);
+  }
+}
+
+template <int Axis, auto Out, resize_coordinates How, class X>
+auto resize_nearest_along(const X& x, std::int64_t extent) {
+  if constexpr (dims_t<X>::spec[Axis] == code(Out)) {
     return x;
   } else {
-    using T = value_t<X>;
-    constexpr std::int64_t den = resize_denominator(How, Out);
-    const auto in = extent_along<Axis>(x);
-    const auto last = in - 1;
-    const auto num = materialize(maximum(minimum(resize_numerators<How, Out>(in), last * den), std::int64_t{0}));
-    const auto lower = materialize(num / den);
-    const auto upper = materialize(minimum(lower + 1, last));
-    const auto part = materialize(cast<T>(num - lower * den) / static_cast<T>(den));
-    const auto weight = [&] {
-      if constexpr (Axis == 1)
-        return expand_dims<1>(expand_dims<1>(part));
+    const auto out = [&] {
+      if constexpr (X::symbolic && is_dynamic(Out))
+        return extent_value<Out>(x);
       else
-        return expand_dims<1>(part);
+        return tensor<std::int64_t>(extent);
     }();
-    return materialize(gather<Axis>(x, lower) * (1 - weight) + gather<Axis>(x, upper) * weight);
+    return gather<Axis>(x, nearest_pixels<How>(numbers_up_to<Out>(x, extent), extent_along<Axis>(x), out));
   }
+}
+
+template <device::resize_filter Filter, resize_coordinates How, int Axis, auto Out, class X>
+auto resample_along(const X& x, std::int64_t extent) {
+  using T = value_t<X>;
+  using To = with_extent<dims_t<X>, Axis, Out>;
+  if constexpr (std::is_same_v<To, dims_t<X>>) {
+    return x;
+  } else {
+    if constexpr (X::symbolic) gpu::compile_kernels<resample_op, T>();
+    if constexpr (X::symbolic && !To::is_static) remember_extents<To>(*x.erased().builder());
+    return call_operation<resample_op<T>, T, To>(resized(extents_of(x), Axis, extent),
+                                                 {std::size_t{Axis}, Filter, How, false}, x);
+  }
+}
+
+template <auto Height, auto Width, device::resize_filter Filter, resize_coordinates How, class Expr>
+auto resample(const char* name, const Expr& images, size2d size) {
+  return resize_axes<Height, Width>(name, materialize(images), size,
+                                    []<int Axis, auto Out>(const auto& x, std::int64_t extent) {
+                                      return resample_along<Filter, How, Axis, Out>(x, extent);
+                                    });
 }
 
 }  // namespace detail
 
-template <int Height, int Width, resize_coordinates Coordinates, Expression Expr>
-auto resize_nearest(const Expr& images) {
+/// The first mistake in a call that computes weighted sums of pixels, if any.
+template <class Expr, auto Height, auto Width, resize_coordinates How, antialias Filter>
+using resample_mistake =
+    first_mistake<images_are_not_of_rank_4<dims_t<Expr>>, resize_extents_out_of_range<dims_t<Expr>, Height, Width>,
+                  antialias_needs_half_pixels<How, Filter>, not_floating<value_t<Expr>>>;
+
+template <auto Height, auto Width, resize_coordinates Coordinates, Expression Expr>
+auto resize_nearest(const Expr& images, size2d size) {
   using D = dims_t<Expr>;
   using mistaken = first_mistake<images_are_not_of_rank_4<D>, resize_extents_out_of_range<D, Height, Width>>;
   static_assert(correct<mistaken>, "resize_nearest<height, width>: needs images [batch, height, width, channels]");
   if constexpr (correct<mistaken>)
-    return detail::resize_nearest_along<2, Width, Coordinates>(
-        detail::resize_nearest_along<1, Height, Coordinates>(materialize(images)));
+    return detail::resize_axes<Height, Width>("resize_nearest", materialize(images), size,
+                                              []<int Axis, auto Out>(const auto& x, std::int64_t extent) {
+                                                return detail::resize_nearest_along<Axis, Out, Coordinates>(x, extent);
+                                              });
   else
     return detail::same_after_mistake(images);
 }
 
-template <int Height, int Width, resize_coordinates Coordinates, Expression Expr>
-auto resize_bilinear(const Expr& images) {
-  using D = dims_t<Expr>;
-  using mistaken = first_mistake<images_are_not_of_rank_4<D>, resize_extents_out_of_range<D, Height, Width>,
-                                 not_floating<value_t<Expr>>>;
+template <auto Height, auto Width, resize_coordinates Coordinates, antialias Filter, Expression Expr>
+auto resize_bilinear(const Expr& images, size2d size) {
+  using mistaken = resample_mistake<Expr, Height, Width, Coordinates, Filter>;
   static_assert(correct<mistaken>,
                 "resize_bilinear<height, width>: needs float or double images [batch, height, width, channels]: "
                 "cast<float>(images)");
+  constexpr auto filter = Filter == antialias::on ? device::resize_filter::triangle : device::resize_filter::linear;
   if constexpr (correct<mistaken>)
-    return detail::resize_bilinear_along<2, Width, Coordinates>(
-        detail::resize_bilinear_along<1, Height, Coordinates>(materialize(images)));
+    return detail::resample<Height, Width, filter, Coordinates>("resize_bilinear", images, size);
+  else
+    return detail::same_after_mistake(images);
+}
+
+template <auto Height, auto Width, resize_coordinates Coordinates, antialias Filter, Expression Expr>
+auto resize_bicubic(const Expr& images, size2d size) {
+  using mistaken = resample_mistake<Expr, Height, Width, Coordinates, Filter>;
+  static_assert(correct<mistaken>,
+                "resize_bicubic<height, width>: needs float or double images [batch, height, width, channels]: "
+                "cast<float>(images)");
+  constexpr auto filter = Filter == antialias::on ? device::resize_filter::keys : device::resize_filter::cubic;
+  if constexpr (correct<mistaken>)
+    return detail::resample<Height, Width, filter, Coordinates>("resize_bicubic", images, size);
+  else
+    return detail::same_after_mistake(images);
+}
+
+template <auto Height, auto Width, Expression Expr>
+auto resize_area(const Expr& images, size2d size) {
+  constexpr auto how = resize_coordinates::half_pixel;
+  using mistaken = resample_mistake<Expr, Height, Width, how, antialias::off>;
+  static_assert(correct<mistaken>,
+                "resize_area<height, width>: needs float or double images [batch, height, width, channels]: "
+                "cast<float>(images)");
+  if constexpr (correct<mistaken>)
+    return detail::resample<Height, Width, device::resize_filter::area, how>("resize_area", images, size);
   else
     return detail::same_after_mistake(images);
 }
@@ -148,5 +220,9 @@ template <auto...>
 auto resize_nearest(...) WEFT_DELETED;  // the new size is in brackets: resize_nearest<64, 64>(images)
 template <auto...>
 auto resize_bilinear(...) WEFT_DELETED;  // the new size is in brackets: resize_bilinear<64, 64>(images)
+template <auto...>
+auto resize_bicubic(...) WEFT_DELETED;  // the new size is in brackets: resize_bicubic<64, 64>(images)
+template <auto...>
+auto resize_area(...) WEFT_DELETED;  // the new size is in brackets: resize_area<64, 64>(images)
 
 }  // namespace weft

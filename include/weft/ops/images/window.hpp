@@ -167,4 +167,8 @@ constexpr bool sensible(const window_options& o) {
 template <class Images>
 struct images_are_not_of_rank_4 : mistake<Images::rank != 4> {};
 
+/// Sequences must be of rank 3: batch, length, channels.
+template <class Dims>
+struct sequences_are_not_of_rank_3 : mistake<Dims::rank != 3> {};
+
 }  // namespace weft

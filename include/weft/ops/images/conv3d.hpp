@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/ops/arrays/transpose.hpp>
+#include <weft/ops/images/conv2d_transpose.hpp>
+#include <weft/ops/images/convolution.hpp>
+#include <weft/ops/images/depth_windows.hpp>
+#include <weft/ops/images/merged_axes.hpp>
+#include <weft/ops/images/volume.hpp>
+
+/// Convolutions of volumes. Not part of <weft/weft.hpp>.
+namespace weft {
+
+/// The options of conv3d; see conv2d_options.
+struct conv3d_options {
+  size3d stride = 1;
+  padding3d pad = padding3d::same;
+  size3d dilation = 1;
+};
+
+/// Convolves volumes `[batch, depth, height, width, channels]` with filters `[depth, height, width, channels, filters]`
+/// (tf.nn.conv3d; a weight of torch.nn.Conv3d, `[filters, channels, depth, height, width]`, is
+/// `transpose<2, 3, 4, 1, 0>(w)` here). The result is ``[batch, depth', height', width', filters]``. The slices that a
+/// filter reads become channels of one slice, so that a 2-d convolution computes all of them, on CPUs and GPUs; this
+/// takes memory for as many copies of the volumes as the filter is deep. Takes the element types of conv2d.
+template <conv3d_options Options = conv3d_options{}, Expression A, Expression B>
+[[nodiscard]] auto conv3d(const A& volumes, const B& filters);
+
+/// The options of conv3d_transpose; see conv2d_transpose_options.
+struct conv3d_transpose_options {
+  size3d stride = 1;
+  padding3d pad = padding3d::same;
+  size3d output_padding = 0;
+  size3d dilation = 1;
+
+  constexpr conv2d_transpose_options slice() const {
+    return {stride.slice(), pad.slice(), output_padding.slice(), dilation.slice()};
+  }
+  /// The depth as rows of an image of one column.
+  constexpr conv2d_transpose_options along_depth() const {
+    return {size2d(stride.depth, 1), pad.along_depth(), size2d(output_padding.depth, 0), size2d(dilation.depth, 1)};
+  }
+};
+
+/// The transpose of conv3d, which enlarges volumes by the stride (torch.nn.functional.conv_transpose3d,
+/// tf.nn.conv3d_transpose): volumes `[batch, depth, height, width, in]` and filters `[depth, height, width, out, in]`
+/// yield ``[batch, depth', height', width', out]``, whose extents are those of conv2d_transpose. Throws
+/// invalid_argument if run-time extents do not fit.
+template <conv3d_transpose_options Options = conv3d_transpose_options{}, Expression A, Expression B>
+[[nodiscard]] auto conv3d_transpose(const A& volumes, const B& filters);
+
+namespace detail {
+
+constexpr bool sensible(const conv3d_options& o) { return sensible_volume(o.stride, o.pad, o.dilation); }
+constexpr bool sensible(const conv3d_transpose_options& o) { return sensible(o.slice()) && sensible(o.along_depth()); }
+
+}  // namespace detail
+
+/// Filters of conv3d must be of rank 5: depth, height, width, channels of the volumes, filters. All but the last extent
+/// are static.
+template <class Filters>
+            struct filters_are_not_of_rank_5 : mistake < Filters::rank !=
+        5 ||
+    Filters::spec[0] < 1 || Filters::spec[Filters::rank > 1 ? 1 : 0] < 1 ||
+    Filters::spec[Filters::rank > 2 ? 2 : 0] < 1 || Filters::spec[Filters::rank > 3 ? 3 : 0]<0> {};
+
+/// The channels of the filters (the fourth extent of conv3d's, the fifth of conv3d_transpose's) differ from the
+/// channels of the volumes (the fifth extent).
+template <class Volumes, class Filters, std::size_t Axis>
+struct conv3d_channels_differ
+    : mistake<(Volumes::rank == 5 && Filters::rank == 5 &&
+               Volumes::spec[Volumes::rank > 4 ? 4 : 0] != Filters::spec[Filters::rank > Axis ? Axis : 0])> {};
+
+/// Strides and dilations must be at least 1, paddings at least 0, and output paddings less than the stride, and 0 with
+/// padding3d::same.
+template <auto Options>
+struct conv3d_options_out_of_range : mistake<!detail::sensible(Options)> {};
+
+/// The filter is larger than the padded volume.
+template <class Volumes, class Filters, conv3d_options O>
+struct filter_is_larger_than_volume
+    : mistake<(Filters::rank == 5 &&
+               !detail::window_fits_volume(Volumes::spec, Filters::spec[0], Filters::spec[Filters::rank > 1 ? 1 : 0],
+                                           Filters::spec[Filters::rank > 2 ? 2 : 0], O.stride, O.pad, O.dilation))> {};
+
+namespace detail {
+
+/// Returns filters `[height, width, depth * channels, filters]` for `[depth, height, width, channels, filters]`.
+template <class Filters>
+auto with_depth_in_channels(const Filters& filters) {
+  if constexpr (dims_t<Filters>::spec[0] == 1)
+    return merge_axes<0>(filters);
+  else
+    return merge_axes<2>(transpose<1, 2, 0, 3, 4>(filters));
+}
+
+/// Returns a result of images `[batch * depth, height, width, channels]` as volumes.
+template <class Depth, class First, class Images>
+auto as_volumes(const Images& y, const shape& volumes, std::int64_t depth) {
+  using Y = dims_t<Images>;
+  using To = dims<extent_at<First, 0>::value, extent_at<Depth, 0>::value, extent_at<Y, 1>::value,
+                  extent_at<Y, 2>::value, extent_at<Y, 3>::value>;
+  const shape flat = extents_of(y);
+  return viewed<To>(y, shape(volumes[0], depth, flat[1], flat[2], flat[3]));
+}
+
+}  // namespace detail
+
+template <conv3d_options Options, Expression A, Expression B>
+auto conv3d(const A& volumes, const B& filters) {
+  using T = value_t<A>;
+  using D = dims_t<A>;
+  using F = dims_t<B>;
+  using mistaken =
+      first_mistake<volumes_are_not_of_rank_5<D>, filters_are_not_of_rank_5<F>, conv3d_channels_differ<D, F, 3>,
+                    conv3d_options_out_of_range<Options>, filter_is_larger_than_volume<D, F, Options>,
+                    element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>;
+  static_assert(correct<mistaken>,
+                "conv3d: needs volumes [batch, depth, height, width, channels] and filters [depth, height, width, "
+                "channels, filters] of one floating-point type, and options that fit them");
+  if constexpr (correct<mistaken>) {
+    constexpr int window = static_cast<int>(F::spec[0]), channels = static_cast<int>(F::spec[3]);
+    static constexpr detail::window_options along = detail::depth_of(Options.stride, Options.pad, Options.dilation);
+    static constexpr conv2d_options slice{Options.stride.slice(), Options.pad.slice(), Options.dilation.slice()};
+    using Depth = dims<detail::rows_extent<detail::extent_at<D, 1>::value, window, along>()>;
+    const auto x = materialize(volumes);
+    const auto w = detail::with_depth_in_channels(materialize(filters));
+    const shape from = extents_of(x);
+    if constexpr (window == 1 && std::is_same_v<Depth, dims<detail::extent_at<D, 1>::value>>) {
+      return detail::as_volumes<Depth, D>(conv2d<slice>(detail::merge_axes<0>(x), w), from, from[1]);
+    } else {
+      using Windows = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value,
+                           detail::extent_at<D, 2>::value, detail::extent_at<D, 3>::value, window * channels>;
+      const auto slices = detail::windows_of_depth<Depth, window, along>(x);
+      static_assert(std::is_same_v<dims_t<decltype(slices)>, dims_t<Windows>>);
+      return detail::as_volumes<Depth, D>(conv2d<slice>(detail::merge_axes<0>(slices), w), from, extents_of(slices)[1]);
+    }
+  } else {
+    return detail::after_mistake<T, D>(volumes, filters);
+  }
+}
+
+template <conv3d_transpose_options Options, Expression A, Expression B>
+auto conv3d_transpose(const A& volumes, const B& filters) {
+  using T = value_t<A>;
+  using D = dims_t<A>;
+  using F = dims_t<B>;
+  using mistaken =
+      first_mistake<volumes_are_not_of_rank_5<D>, filters_are_not_of_rank_5<F>, conv3d_channels_differ<D, F, 4>,
+                    conv3d_options_out_of_range<Options>, element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>;
+  static_assert(correct<mistaken>,
+                "conv3d_transpose: needs volumes [batch, depth, height, width, in] and filters [depth, height, width, "
+                "out, in] of one floating-point type, and options that fit them");
+  if constexpr (correct<mistaken>) {
+    constexpr int window = static_cast<int>(F::spec[0]), channels = static_cast<int>(F::spec[3]);
+    static constexpr conv2d_transpose_options along = Options.along_depth(), slice = Options.slice();
+    constexpr std::int64_t excess = detail::transposed_rows_excess(window, along);
+    using Depth = dims<detail::transposed_extent<detail::extent_at<D, 1>::value, Options.stride.depth, excess>()>;
+    const auto x = materialize(volumes);
+    const auto y =
+        conv2d_transpose<slice>(detail::merge_axes<0>(x), detail::with_depth_in_channels(materialize(filters)));
+    using Y = dims_t<decltype(y)>;
+    using One = dims<detail::extent_at<D, 1>::value>;
+    const shape from = extents_of(x);
+    const auto windows = detail::merge_axes<2>(detail::as_volumes<One, D>(y, from, from[1]));
+    const std::int64_t depth = from[1] * Options.stride.depth + excess;
+    using Sums = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value,
+                      detail::extent_at<dims_t<decltype(windows)>, 2>::value, channels>;
+    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<depth_windows_op, T>();
+    const auto sums = call_operation<add_depth_windows_op<T>, T, Sums>(
+        shape(from[0], depth, extents_of(windows)[2], channels), {detail::transposed_windows(along, window, 1), window},
+        windows);
+    using To = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value, detail::extent_at<Y, 1>::value,
+                    detail::extent_at<Y, 2>::value, channels>;
+    return detail::viewed<To>(sums, shape(from[0], depth, extents_of(y)[1], extents_of(y)[2], channels));
+  } else {
+    return detail::after_mistake<T, D>(volumes, filters);
+  }
+}
+
+template <auto...>
+auto conv3d(...) WEFT_DELETED;  // options are in brackets: conv3d<conv3d_options{.stride = 2}>(x, filters)
+template <auto...>
+auto conv3d_transpose(...) WEFT_DELETED;  // options are in brackets: conv3d_transpose<conv3d_transpose_options{}>(x, w)
+
+}  // namespace weft
