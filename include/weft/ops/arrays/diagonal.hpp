@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
 #include <limits>
 
 #include <weft/ops/arrays/box_copies.hpp>
@@ -107,7 +106,8 @@ inline strided_copies copy_diagonals(const prepare_context& p, std::int64_t offs
               &diagonals = (back ? p.inputs : p.outputs)[0].extents;
   const std::size_t last = diagonals.rank - 1;
   const std::int64_t row = offset < 0 ? -offset : 0, column = offset > 0 ? offset : 0;  // where the diagonal begins
-  if (diagonals[last] != std::min(matrices[last] - row, matrices[last + 1] - column))
+  const std::int64_t rows = matrices[last] - row, columns = matrices[last + 1] - column;
+  if (diagonals[last] != (rows < columns ? rows : columns))
     throw error(error_code::invalid_argument, p.node.op->name,
                 {"diagonal ", offset, " of ", to_string(matrices), " does not have ", diagonals[last], " elements"});
   const dtype type = p.inputs[0].type;
@@ -194,8 +194,11 @@ template <int Offset, class X>
 auto diagonal_part(const X& x) {
   shape extents = extents_of(x);
   const std::uint32_t last = --extents.rank;
-  if constexpr (!X::symbolic)
-    extents[last - 1] = std::min(extents[last - 1] + std::min(Offset, 0), extents[last] - std::max(Offset, 0));
+  if constexpr (!X::symbolic) {
+    extents[last - 1] += Offset < 0 ? Offset : 0;
+    const std::int64_t columns = extents[last] - (Offset > 0 ? Offset : 0);
+    if (columns < extents[last - 1]) extents[last - 1] = columns;
+  }
   return call_operation<diag_part_op, value_t<X>, diagonals_of<dims_t<X>, Offset>>(extents, {Offset}, x);
 }
 
