@@ -102,11 +102,12 @@ auto checked_einsum(const A& a, const B& b) {
     return after_mistake<value_t<A>, dims_t<A>>(a, b);
 }
 
-/// Sums over the last axes of a and the first ones of b.
-template <std::size_t Rank, std::size_t... Index, class A, class B>
-auto tensordot_of_ends(const A& a, const B& b, indices<Index...>) {
-  return tensordot<axis_numbers<static_cast<int>(Rank - sizeof...(Index) + Index)...>,
-                   axis_numbers<static_cast<int>(Index)...>>(a, b);
+/// The last axes of A, and the first ones of B.
+template <class A, class B, std::size_t... Index>
+auto numbered_axes(indices<Index...>) {
+  constexpr int first = static_cast<int>(dims_t<A>::rank - sizeof...(Index));
+  return tensordot_of<A, B, axis_numbers<first + static_cast<int>(Index)...>,
+                      axis_numbers<static_cast<int>(Index)...>>();
 }
 
 }  // namespace detail
@@ -130,10 +131,14 @@ auto tensordot(const A& a, const B& b) {
   using mistake = operands_lack_axes<dims_t<A>, dims_t<B>, Axes>;
   static_assert(correct<mistake>,
                 "tensordot: sums over the last axes of a and the first ones of b: tensordot<1>(a, b)");
-  if constexpr (correct<mistake>)
-    return detail::tensordot_of_ends<dims_t<A>::rank>(a, b, typename detail::make_indices<std::size_t{Axes}>::type());
-  else
+  if constexpr (correct<mistake>) {
+    using of = decltype(detail::numbered_axes<A, B>(typename detail::make_indices<std::size_t{Axes}>::type()));
+    static_assert(correct<einsum_mistake<of::subscripts(), A, B>>,
+                  "tensordot: the last extents of a must be the first ones of b, and elements of one type");
+    return detail::checked_einsum<of::subscripts()>(a, b);
+  } else {
     return detail::after_mistake<value_t<A>, dims_t<A>>(a, b);
+  }
 }
 
 template <Expression A, Expression B>
