@@ -85,8 +85,6 @@ struct scatter_operations {
 };
 
 /// Writes the gradient of a scatter. Those of `mul` multiply by the nonzero elements and count the zeros.
-void scatter_gradient(gradient_context&, const batch_gather_attributes&, combine, const scatter_operations&);
-
 inline void scatter_gradient(gradient_context& g, const batch_gather_attributes& lists, combine how,
                              const scatter_operations& ops) {
   const symbol up = g.upstream(), y = g.output(), rows = g.input(0), at = g.input(1);
