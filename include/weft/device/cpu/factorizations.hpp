@@ -118,8 +118,8 @@ void complete_rows(std::size_t row, std::size_t n, T* a) {
 
 namespace library {
 
-/// Weft's own factorizations, with the interface of lapack_factorizations: Cholesky in blocks, Householder's QR,
-/// Jacobi's methods for singular values and symmetric matrices, and Francis's QR algorithm for eigenvalues.
+/// Weft's own factorizations, with the interface of lapack_factorizations: Cholesky in blocks, Householder's QR, Jacobi
+/// rotations for singular values, and implicit shifts for eigenvalues.
 struct reference_factorizations {
   template <class T>
   static bool cholesky(std::size_t n, T* a) {
@@ -211,33 +211,52 @@ struct reference_factorizations {
 
   template <class T>
   static detail::matrix_needs eigh_needs(std::size_t n) {
-    return {n * n, n};
+    return {n * n + 2 * n, n};
   }
-  /// Jacobi rotations of rows and columns.
+  /// Tridiagonal form, and implicit QL shifts (Golub and Van Loan, section 8.3).
   template <class T>
   static bool eigh(bool vectors, std::size_t n, T* a, T* values, const detail::matrix_memory<T>& w) {
-    T* const turns = w.elements;
+    T *const d = values, *const e = w.elements, *const turns = vectors ? e + 2 * n : nullptr;
     for (std::size_t i = 0; i < n; ++i)
-      for (std::size_t j = 0; j < n; ++j) a[i * n + j] = a[i < j ? j * n + i : i * n + j], turns[i * n + j] = T(i == j);
+      for (std::size_t j = i + 1; j < n; ++j) a[i * n + j] = a[j * n + i];
     const T scale = detail::scale_to_one(n * n, a);
-    const double small = double{std::numeric_limits<T>::epsilon()} / static_cast<double>(n);
-    const bool converged = sweeps(n, [&](std::size_t p, std::size_t q) {
-      T *const x = a + p * n, *const y = a + q * n;
-      const double xx = double{x[p]}, yy = double{y[q]}, xy = double{x[q]};
-      if (!(std::abs(xy) > small)) return false;
-      const double t = detail::jacobi_tangent(xx, yy, xy), c = 1 / std::sqrt(1 + t * t);
-      detail::rotate(n, static_cast<T>(c), static_cast<T>(c * t), x, y);
-      for (std::size_t i = 0; i < n; ++i) a[i * n + p] = x[i], a[i * n + q] = y[i];
-      x[p] = static_cast<T>(xx - t * xy), y[q] = static_cast<T>(yy + t * xy);
-      x[q] = y[p] = 0;
-      detail::rotate(n, static_cast<T>(c), static_cast<T>(c * t), turns + p * n, turns + q * n);
-      return true;
-    });
-    for (std::size_t i = 0; i < n; ++i) values[i] = a[i * n + i] * scale;
+    reduce(n, a, turns, e + n);
+    for (std::size_t i = 0; i < n; ++i) d[i] = a[i * n + i], e[i] = i + 1 < n ? a[(i + 1) * n + i] : T(0);
+    for (std::size_t begin = 0; begin < n; ++begin)
+      for (int tries = 0;; ++tries) {
+        std::size_t end = begin;
+        while (end + 1 < n &&
+               std::abs(e[end]) > std::numeric_limits<T>::epsilon() * (std::abs(d[end]) + std::abs(d[end + 1])))
+          ++end;
+        if (end == begin) break;
+        if (tries == 60) return false;
+        const T half = (d[begin + 1] - d[begin]) / (2 * e[begin]);
+        T g = d[end] - d[begin] + e[begin] / (half + std::copysign(std::hypot(half, T(1)), half));
+        T s = 1, c = 1, p = 0;
+        std::size_t i = end;
+        while (i-- > begin) {
+          const T f = s * e[i], b = c * e[i], r = std::hypot(f, g);
+          e[i + 1] = r;
+          if (r == 0) {
+            d[i + 1] -= p;
+            break;
+          }
+          s = f / r, c = g / r;
+          g = d[i + 1] - p;
+          const T more = (d[i] - g) * s + 2 * c * b;
+          p = s * more;
+          d[i + 1] = g + p;
+          g = c * more - b;
+          if (turns) detail::rotate(n, c, s, turns + i * n, turns + (i + 1) * n);
+        }
+        e[end] = 0;
+        if (i + 1 == begin) d[begin] -= p, e[begin] = g;
+      }
+    for (std::size_t i = 0; i < n; ++i) values[i] *= scale;
     order(n, values, w.integers, false);
     for (std::size_t i = 0; vectors && i < n; ++i)
       __builtin_memcpy(a + i * n, turns + at(w.integers[i]) * n, n * sizeof(T));
-    return converged;
+    return true;
   }
 
   template <class T>
@@ -248,13 +267,7 @@ struct reference_factorizations {
   template <class T>
   static bool eigvals(std::size_t n, T* a, T* real, T* imaginary, const detail::matrix_memory<T>& w) {
     const T scale = detail::scale_to_one(n * n, a);
-    for (std::size_t k = 0; k + 2 < n; ++k) {
-      T* const v = a + (k + 1) * n + k;
-      const T tau = detail::make_reflection(n - k - 1, v, n);
-      detail::reflect_rows(n - k - 1, v, n, tau, n - k - 1, v + 1, n, w.elements);
-      detail::reflect_columns(n - k - 1, v, n, tau, n, a + k + 1, n);
-      for (std::size_t i = k + 2; i < n; ++i) a[i * n + k] = 0;
-    }
+    reduce<T>(n, a, nullptr, w.elements);
     int tries = 0;
     for (std::size_t end = n; end > 0;) {
       std::size_t begin = end - 1;
@@ -282,6 +295,22 @@ struct reference_factorizations {
   }
 
  private:
+  /// Reduces a matrix by reflections Q to Hessenberg form Q' A Q, which is tridiagonal if A is symmetric. Sets `turns`,
+  /// unless it is null, to Q'. `work` has n elements.
+  template <class T>
+  static void reduce(std::size_t n, T* a, T* turns, T* work) {
+    for (std::size_t e = 0; turns && e < n * n; ++e) turns[e] = T(e % (n + 1) == 0);
+    for (std::size_t k = 0; k + 2 < n; ++k) {
+      T* const v = a + (k + 1) * n + k;
+      const std::size_t count = n - k - 1;
+      const T tau = detail::make_reflection(count, v, n);
+      detail::reflect_rows(count, v, n, tau, count, v + 1, n, work);
+      detail::reflect_columns(count, v, n, tau, n, a + k + 1, n);
+      if (turns) detail::reflect_rows(count, v, n, tau, n, turns + (k + 1) * n, n, work);
+      for (std::size_t i = k + 2; i < n; ++i) a[i * n + k] = 0;
+    }
+  }
+
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   /// Calls turn(p, q) for all pairs until it returns false for each of them.
