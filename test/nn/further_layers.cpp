@@ -135,6 +135,19 @@ BOOST_AUTO_TEST_CASE(layers_compute_what_modules_of_pytorch_compute) {
   right().check("spectral_up.inferred", s.eval(inferred_up, with(images, of_images)));
 
   right().check("bag_sum", s.eval(bag_sum, with(ids, of_ids), with(weights, of_weights)));
+  const auto values = placeholder<std::int32_t, dims<8>>(g, "values");
+  const tensor<std::int32_t, dims<8>> of_values{1, 2, 5, 2, 2, 0, 3, 2};
+  const auto splits = constant(g, tensor<std::int64_t, dims<5>>{0, 3, 3, 5, 8});
+  const auto check_ragged = [&](const std::string& name, const auto& layer) {
+    const auto y = layer(values, splits);
+    const auto [dw] = gradients(sum(square(y + 1.0)), layer.table);
+    const auto [result, gradient] = s.run(fetch(y, dw), with(values, of_values));
+    right().check(name, result);
+    right().check(name + ".dw", gradient);
+  };
+  check_ragged("bag_sum_ragged", net.bag_sum);
+  check_ragged("bag_mean_ragged", net.bag_mean);
+  check_ragged("bag_max_ragged", net.bag_max);
   check("padded", let(padded + 1.0), ids, of_ids, net.padded.table);
   check("bag_mean", let(bag_mean + 1.0), ids, of_ids, net.bag_mean.table);
   check("bag_max", let(bag_max + 1.0), ids, of_ids, net.bag_max.table);
@@ -206,10 +219,12 @@ BOOST_AUTO_TEST_CASE(activations_have_parameters) {
   check(nn::leaky_relu, [](const auto& v) { return leaky_relu(v); });
   check(nn::leaky_relu(0.01), [](const auto& v) { return leaky_relu(v, 0.01f); });
   check(nn::elu(0.5), [](const auto& v) { return elu(v, 0.5f); });
-  check(nn::celu(2), [](const auto& v) { return select(v > 0, v, 2 * (exp(minimum(v, 0) / 2) - 1)); });
-  check(nn::hard_tanh(0.5), [](const auto& v) { return minimum(maximum(v, -0.5f), 0.5f); });
-  check(nn::hard_shrink, [](const auto& v) { return select(abs(v) <= 0.5f, 0, v); });
-  check(nn::soft_shrink(0.125), [](const auto& v) { return v - minimum(maximum(v, -0.125f), 0.125f); });
+  check(nn::celu(2), [](const auto& v) { return celu(v, 2.0f); });
+  check(nn::hard_tanh(0.5), [](const auto& v) { return hard_tanh(v, -0.5f, 0.5f); });
+  check(nn::hard_shrink, [](const auto& v) { return hard_shrink(v); });
+  check(nn::soft_shrink(0.125), [](const auto& v) { return soft_shrink(v, 0.125f); });
+  check(nn::mish, [](const auto& v) { return mish(v); });
+  check(nn::log_sigmoid, [](const auto& v) { return log_sigmoid(v); });
   check(nn::softmax, [](const auto& v) { return softmax(v); });
   check(nn::log_softmax, [](const auto& v) { return log_softmax(v); });
   // An activation with a parameter runs in the pass of the bias.

@@ -87,6 +87,14 @@ ids = torch.tensor([[1, 2, 5, 1], [2, 2, 2, 2], [0, 3, 2, 4]])
 for name in ["padded", "bag_mean", "bag_max"]:
     (emit(name, net[name](ids) + 1) ** 2).sum().backward()
     emit(name + ".dw", net[name].weight.grad)
+splits = torch.tensor([0, 3, 3, 5, 8])
+for name in ["bag_sum", "bag_mean", "bag_max"]:
+    net[name].include_last_offset = True
+    net[name].weight.grad = None
+    y = emit(name + "_ragged", net[name](torch.tensor([1, 2, 5, 2, 2, 0, 3, 2]), splits))
+    ((y + 1) ** 2).sum().backward()
+    emit(name + "_ragged.dw", net[name].weight.grad)
+    net[name].include_last_offset = False
 weights = numbers("weights", 3, 4)
 emit("bag_sum", net["bag_sum"](ids, per_sample_weights=weights))
 

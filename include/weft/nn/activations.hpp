@@ -5,6 +5,7 @@
 #include <weft/nn/layer.hpp>
 #include <weft/nn/visit.hpp>
 #include <weft/ops/check.hpp>
+#include <weft/ops/elementwise/activations.hpp>
 #include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/reduce/softmax.hpp>
 
@@ -112,6 +113,10 @@ inline constexpr parametric_activation<detail::hard_tanh_of> hard_tanh{1};
 inline constexpr parametric_activation<detail::hard_shrink_of> hard_shrink{0.5};
 /// The activation that moves x towards 0 by 0.5; `nn::soft_shrink(distance)` moves it by another distance.
 inline constexpr parametric_activation<detail::soft_shrink_of> soft_shrink{0.5};
+/// The activation x tanh(softplus(x)): weft::mish.
+inline constexpr activation<formula::mish> mish{};
+/// The activation log(sigmoid(x)): weft::log_sigmoid.
+inline constexpr activation<formula::log_sigmoid> log_sigmoid{};
 /// The softmax of the last axis: `dense<10> classes{.activation = nn::softmax}`. A loss of logits, such as
 /// softmax_cross_entropy, is more accurate than a loss of these probabilities.
 inline constexpr softmax_activation<false> softmax{};
