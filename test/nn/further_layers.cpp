@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <weft/nn.hpp>
 #include <weft/nn/activations.hpp>
+#include <weft/nn/adaptive_pooling.hpp>
 #include <weft/nn/autocast.hpp>
 #include <weft/nn/channel_dropout.hpp>
 #include <weft/nn/conv1d.hpp>
@@ -15,6 +16,8 @@
 #include <weft/nn/depthwise_conv2d.hpp>
 #include <weft/nn/embedding_bag.hpp>
 #include <weft/nn/observe.hpp>
+#include <weft/nn/pooling1d.hpp>
+#include <weft/nn/pooling3d.hpp>
 #include <weft/nn/pytorch.hpp>
 #include <weft/nn/recurrent.hpp>
 #include <weft/nn/reshaping.hpp>
@@ -365,6 +368,33 @@ BOOST_AUTO_TEST_CASE(layers_change_extents) {
   BOOST_CHECK_EQUAL(a(1, 0, 0, 2), pixels(1, 1, 1, 2));
   BOOST_CHECK(b == pixels);
   BOOST_CHECK_EQUAL(c(0, 7, 5, 3), pixels(0, 3, 2, 3));
+}
+
+BOOST_AUTO_TEST_CASE(pools_are_layers) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, 8, 3>>(g, "x");
+  const auto images = placeholder<float, dims<batch, 6, 6, 3>>(g, "images");
+  const auto volumes = placeholder<float, dims<batch, 4, 6, 4, 3>>(g, "volumes");
+  const nn::sequential sequences(nn::max_pool1d<2>{}, nn::avg_pool1d<2>{}, nn::adaptive_max_pool1d<2>{},
+                                 nn::adaptive_avg_pool1d<1>{}, nn::global_max_pool1d{});
+  const nn::sequential planes(nn::adaptive_avg_pool2d<4>{}, nn::adaptive_max_pool2d<size2d(2, 1)>{});
+  const nn::sequential solids(nn::max_pool3d<2>{}, nn::adaptive_avg_pool3d<2>{}, nn::avg_pool3d<2, 1>{},
+                              nn::adaptive_max_pool3d<1>{});
+  const auto y = sequences(x);
+  const auto z = planes(images);
+  const auto v = solids(volumes);
+  const auto means = nn::global_avg_pool1d()(x);
+  static_assert(std::is_same_v<dims_t<decltype(y)>, dims<batch, 3>>);
+  static_assert(std::is_same_v<dims_t<decltype(z)>, dims<batch, 2, 1, 3>>);
+  static_assert(std::is_same_v<dims_t<decltype(v)>, dims<batch, 1, 1, 1, 3>>);
+  session s{g};
+  const auto in = numbers<dims<2, 8, 3>>(shape(2, 8, 3));
+  const auto flat = numbers<dims<2, 6, 6, 3>>(shape(2, 6, 6, 3));
+  const auto right_y = eval(mean<1>(avg_pool1d<2>(max_pool1d<2>(in))));
+  const auto right_z = eval(adaptive_max_pool2d<size2d(2, 1)>(adaptive_avg_pool2d<4>(flat)));
+  BOOST_CHECK(s.eval(y, with(x, in)) == right_y);
+  BOOST_CHECK(s.eval(z, with(images, flat)) == right_z);
+  BOOST_CHECK(s.eval(means, with(x, in)) == eval(mean<1>(in)));
 }
 
 BOOST_AUTO_TEST_CASE(dropout_of_channels_and_of_selu) {

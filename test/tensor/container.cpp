@@ -257,6 +257,14 @@ BOOST_AUTO_TEST_CASE(equality) {
   BOOST_CHECK(!equal(two, three));  // other extents
   BOOST_CHECK(!equal(two, none));
   BOOST_CHECK(equal(none, none));
+  // A static and a dynamic extent in one expression.
+  const tensor<float, dims<2, 2>> fixed{0, 0, 0, 1};
+  open_rows same(fixed);
+  static_assert(std::is_same_v<decltype(same == fixed), bool>);
+  BOOST_CHECK(same == fixed && a == a && fixed == same && !(same != fixed));
+  BOOST_CHECK(!(three == fixed) && three != fixed && fixed + fixed != same * 2.f + 1.f);
+  same(0, 1) = 2;
+  BOOST_CHECK(fixed != same || a != a);
   BOOST_CHECK(equal(a[0], vec{1, 2, 3}));
   std::vector<matrix> all{a, b};
   BOOST_CHECK(std::ranges::find(all, b) == all.begin() + 1);

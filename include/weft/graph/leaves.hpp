@@ -247,6 +247,10 @@ concept Initializer = requires(const Init& init, const shape& extents) { initial
 /// existing variable and ignores `first`. Throws invalid_argument if another variable has this name, or if the variable
 /// to reuse has other elements or extents; not_found if there is no variable to reuse. The kind determines how training
 /// treats the variable: `variable<float, dims<8>>(g, "mean", 0, variable_kind::averaged)` is not trained.
+///
+/// Without `first`, the variable starts at zero, which suits biases, counters and slots. Weights that start equal stay
+/// equal in training: give them a random initializer, such as init::glorot_uniform{}, the default of TensorFlow's
+/// get_variable.
 template <Element T, class Dims = dims<>, Initializer Init = init::zeros>
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const Init& first = {},
                                         variable_kind kind = variable_kind::trained) {
