@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <weft/graph/random.hpp>
+#include <weft/ops/random/augmentation.hpp>
 #include <weft/ops/random/categorical.hpp>
 #include <weft/ops/random/dropout.hpp>
+#include <weft/ops/random/sample_logits.hpp>
 #include <weft/ops/random/shuffle.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
@@ -15,11 +17,11 @@ auto y = categorical(logits);                            // wrong
 auto y = categorical(cast<float>(logits), {.seed = 7});  // right
 
 // case categorical_samples: A number of samples, as in TensorFlow.
-// error: takes logits, and random_options: categorical\(x, \{.seed = 7\}\)
+// error: takes logits, and random_options: categorical\(x, \{.seed = 7\}\); categorical<5>\(x\)
 graph g;
 auto logits = placeholder<float, dims<dyn<"batch">, 3>>(g, "logits");
-auto y = categorical(logits, 5, {.seed = 7});                                       // wrong
-auto y = categorical(broadcast_to<dims<5, dyn<"batch">, 3>>(logits), {.seed = 7});  // right
+auto y = categorical(logits, 5, {.seed = 7});  // wrong
+auto y = categorical<5>(logits, {.seed = 7});  // right
 
 // case categorical_tensor: The logits are a tensor outside of a graph.
 // error: value_not_in_a_graph
@@ -96,6 +98,22 @@ auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = dropout(x, 0.5f, true);  // wrong
 auto y = dropout(x, 0.5f);        // right
 
+// case gamma_tensor: The shapes are a tensor outside of a graph.
+// error: value_not_in_a_graph
+// error: random_gamma: needs float or double shapes in a graph
+graph g;
+tensor<float, dims<3>> shapes;
+auto y = random_gamma(shapes);               // wrong
+auto y = random_gamma(constant(g, shapes));  // right
+
+// case random_crop_size: The crop is larger than the images.
+// error: crop_does_not_fit
+// error: random_crop: needs images \[batch, height, width, \.\.\.\] in a graph
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 28, 28, 1>>(g, "x");
+auto y = random_crop<32, 24>(x);  // wrong
+auto y = random_crop<24, 24>(x);  // right
+
 // case random_extents: The shape is an argument.
 // error: random_arguments_are_not_taken
 // error: random_normal: write random_normal<float, dims<3, 4>>\(graph, mean, stddev\)
@@ -157,6 +175,13 @@ auto y = random_normal<float, dims<3, 4>>(g);  // right
 graph g;
 auto y = random_normal<float, dims<3>>(g, {.seed = 7});        // wrong
 auto y = random_normal<float, dims<3>>(g, 0, 1, {.seed = 7});  // right
+
+// case sample_top_k: An option of sampling lacks its name.
+// error: logits and options: sample_logits\(x, \{\.temperature = 0\.8, \.top_p = 0\.9\}\)
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 100>>(g, "x");
+auto y = sample_logits(x, 0.8, 50);                            // wrong
+auto y = sample_logits(x, {.temperature = 0.8, .top_k = 50});  // right
 
 // case shuffle_misspelt: A misspelt option of shuffle.
 // error: shuffles the first axis; takes random_options: shuffle\(x, \{\.seed = 7\}\)

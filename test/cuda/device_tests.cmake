@@ -9,6 +9,7 @@ set(device_tests
     ops.copies
     ops.ctc
     ops.cumulative
+    ops.draws
     ops.dropout
     ops.einsum
     ops.elementwise_functions

@@ -121,19 +121,34 @@ struct normal_element {
 
   double mean, deviation;
 
-  WEFT_HOST_DEVICE T operator()(const std::uint32_t* word) const {
-    double u;  // in (0, 1)
+  WEFT_HOST_DEVICE T operator()(const std::uint32_t* word) const { return at(uniform(word)); }
+
+  /// A number in (0, 1).
+  WEFT_HOST_DEVICE static double uniform(const std::uint32_t* word) {
     if constexpr (words == 2)
-      u = (static_cast<double>((static_cast<std::uint64_t>(word[0]) << 32 | word[1]) >> 12) + 0.5) * 0x1p-52;
+      return (static_cast<double>((static_cast<std::uint64_t>(word[0]) << 32 | word[1]) >> 12) + 0.5) * 0x1p-52;
     else
-      u = (static_cast<double>(word[0]) + 0.5) * 0x1p-32;
-    return static_cast<T>(static_cast<accumulator<T>>(scaled(u)));
+      return (static_cast<double>(word[0]) + 0.5) * 0x1p-32;
   }
+  WEFT_HOST_DEVICE T at(double u) const { return static_cast<T>(static_cast<accumulator<T>>(scaled(u))); }
 
  private:
   // Not inlined, since callers compiled for other instruction sets would use fused multiply-adds.
   WEFT_HOST_DEVICE __attribute__((noinline)) double scaled(double u) const {
     return mean + deviation * random_stream::inverse_normal(u);
+  }
+};
+
+/// A normal number that is at most two standard deviations from the mean, by inversion.
+template <class T>
+struct truncated_normal_element {
+  static constexpr int words = normal_element<T>::words;
+
+  normal_element<T> normal;
+
+  WEFT_HOST_DEVICE T operator()(const std::uint32_t* word) const {
+    constexpr double below = 0.02275013194817921;  // Phi(-2)
+    return normal.at(below + normal_element<T>::uniform(word) * (1 - 2 * below));
   }
 };
 

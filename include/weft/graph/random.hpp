@@ -77,6 +77,17 @@ template <Element T, class Dims = dims<>>
   return detail::random_node<random_normal_op, T, Dims>(g, mean, stddev, options);
 }
 
+/// Normal random numbers within two standard deviations of the mean (tf.random.truncated_normal); otherwise like
+/// `random_normal`. The standard deviation is that of the normal distribution before truncation.
+template <Element T, class Dims = dims<>>
+[[nodiscard]] auto random_truncated_normal(graph& g, double mean = 0, double stddev = 1, random_options options = {}) {
+  static_assert(correct<detail::random_mistake<T, Dims>>,
+                "random_truncated_normal: needs extents, dims<...>, and elements of float, double, half or bfloat16");
+  if (!(stddev >= 0))
+    throw error(error_code::invalid_argument, "random_truncated_normal", "the standard deviation must not be negative");
+  return detail::random_node<random_truncated_normal_op, T, Dims>(g, mean, stddev, options);
+}
+
 /// Random integers, uniform in [low, high), new ones in each step (tf.random.uniform with an integer type,
 /// torch.randint): `random_int<std::int32_t, dims<3, 4>>(g, 0, 10)`. Any integer type. The probabilities' relative
 /// differences are less than 2^-32, for 64-bit types less than 2^-64. Reproducible like `random_uniform`. Throws
@@ -146,6 +157,8 @@ template <class...>
 auto random_int(detail::anything, ...) WEFT_DELETED;  // random_int<std::int32_t, dims<3>>(g, low, high, {.seed = 7})
 template <class...>
 auto random_uniform(detail::anything, ...) WEFT_DELETED;  // random_uniform<float, dims<3>>(g, low, high, {.seed = 7})
+template <class...>
+auto random_truncated_normal(...) WEFT_DELETED;  // random_truncated_normal<float, dims<3>>(g, mean, stddev)
 template <class...>
 auto random_normal(detail::anything, ...) WEFT_DELETED;  // random_normal<float, dims<3>>(g, mean, stddev, {.seed = 7})
 

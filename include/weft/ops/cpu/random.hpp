@@ -25,6 +25,10 @@ template <class T>
 device::normal_element<T> element_of(const node_def& c, device::normal_element<T>*) {
   return {literal_value<double>(c.literals[0]), literal_value<double>(c.literals[1])};
 }
+template <class T>
+device::truncated_normal_element<T> element_of(const node_def& c, device::truncated_normal_element<T>*) {
+  return {element_of(c, static_cast<device::normal_element<T>*>(nullptr))};
+}
 
 template <class T>
 device::integer_element<T> element_of(const node_def& c, device::integer_element<T>*) {

@@ -14,7 +14,7 @@ WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-/// One thread for each row, so that sums have the same order as on CPUs.
+/// One thread for each draw, so that sums have the same order as on CPUs.
 template <class T>
 struct categorical_body {
   static constexpr unsigned threads = 64;
@@ -25,12 +25,12 @@ struct categorical_body {
   const T* logits;
   const double* numbers;
   std::int32_t* to;
-  std::uint32_t rows, classes;
+  std::uint32_t rows, classes, draws;
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
     for (std::uint32_t i = at.block * threads + at.thread; i < rows; i += at.blocks * threads)
-      to[i] = weft::device::draw_class(logits + i * classes, classes, numbers[i]);
+      to[i] = weft::device::draw_class(logits + i / draws * classes, classes, numbers[i]);
   }
 };
 
@@ -43,6 +43,7 @@ kernel* prepare_categorical(const prepare_context& p, device&) {
   body b{};
   b.rows = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
   b.classes = static_cast<std::uint32_t>(p.inputs[0].extents[p.inputs[0].extents.rank - 1]);
+  b.draws = static_cast<std::uint32_t>(weft::detail::draws_of_row(p));
   auto* k = new launch_kernel(str_cat({"categorical, ", b.rows, " of ", b.classes, " classes"}));
   if (b.rows == 0) return k;
   auto& l = add_body(*k, b, code, (b.rows + body::threads - 1) / body::threads);

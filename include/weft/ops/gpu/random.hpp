@@ -7,7 +7,7 @@
 #include <weft/ops/random/random.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// GPU kernels of random_uniform, random_normal and random_int.
+/// GPU kernels of random_uniform, random_normal, random_truncated_normal and random_int.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
@@ -44,6 +44,9 @@ struct kernels<random_uniform_op<T>>
     : installed<random_uniform_op<T>, detail::prepare_random<T, random_uniform_op<T>>> {};
 template <class T>
 struct kernels<random_normal_op<T>> : installed<random_normal_op<T>, detail::prepare_random<T, random_normal_op<T>>> {};
+template <class T>
+struct kernels<random_truncated_normal_op<T>>
+    : installed<random_truncated_normal_op<T>, detail::prepare_random<T, random_truncated_normal_op<T>>> {};
 template <class T>
 struct kernels<random_int_op<T>> : installed<random_int_op<T>, detail::prepare_random<T, random_int_op<T>>> {};
 

@@ -12,14 +12,14 @@
 namespace weft {
 
 /// Draws one class for each row of logits `[..., n]`, std::int32_t `[...]`, anew in each step (tf.random.categorical
-/// with one sample). The probability of class k is `softmax(logits)[..., k]`. Logits are unnormalised log-probabilities
-/// of type float, double, half or bfloat16. A class with logit -inf is never drawn; a row yields -1 if one of its
-/// logits is NaN or +inf, or all are -inf. Uses the random numbers of random_uniform and inverts the distribution
-/// function in double, rounding every operation separately. The result is therefore the same for any number of threads,
-/// on CPUs and GPUs, and after a restart at that step. Has no gradient. A step throws invalid_argument if there are
-/// rows but no classes, and out_of_range if there are more than 2^31 classes. Requires a graph, since tensors have no
-/// steps.
-template <Expression Expr>
+/// with one sample). `categorical<5>(logits)` draws five with replacement, `[..., 5]` (torch.multinomial). The
+/// probability of class k is `softmax(logits)[..., k]`. Logits are unnormalised log-probabilities of type float,
+/// double, half or bfloat16. A class with logit -inf is never drawn; a row yields -1 if one of its logits is NaN or
+/// +inf, or all are -inf. Uses the random numbers of random_uniform and inverts the distribution function in double,
+/// rounding every operation separately. The result is therefore the same for any number of threads, on CPUs and GPUs,
+/// and after a restart at that step. Has no gradient. A step throws invalid_argument if there are rows but no classes,
+/// and out_of_range if there are more than 2^31 classes. Requires a graph, since tensors have no steps.
+template <int Draws = 0, Expression Expr>
 [[nodiscard]] auto categorical(const Expr& logits, random_options options = {});
 
 /// Logits must be float, double, half or bfloat16.
@@ -53,8 +53,9 @@ struct categorical_op {
 
 WEFT_COLD_END
 
-template <Expression Expr>
+template <int Draws, Expression Expr>
 auto categorical(const Expr& logits, random_options options) {
+  static_assert(Draws >= 0, "categorical: the number of draws is negative");
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = first_mistake<value_not_in_a_graph<Expr>, axis_out_of_range<D, -1>, logits_not_floating<T>>;
@@ -63,7 +64,8 @@ auto categorical(const Expr& logits, random_options options) {
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<std::int32_t, D>(logits);
   } else {
-    using rows = without_axes<D, (std::uint32_t{1} << (D::rank - 1))>;
+    using rows = std::conditional_t<Draws == 0, without_axes<D, (std::uint32_t{1} << (D::rank - 1))>,
+                                    with_extent<D, D::rank - 1, Draws>>;
     gpu::compile_kernels<random_uniform_op, double>();
     gpu::compile_kernels<categorical_op, T>();
     const auto x = let(logits);
@@ -74,7 +76,7 @@ auto categorical(const Expr& logits, random_options options) {
 }
 
 template <auto...>
-auto categorical(...) WEFT_DELETED;  // takes logits, and random_options: categorical(x, {.seed = 7})
+auto categorical(...) WEFT_DELETED;  // takes logits, and random_options: categorical(x, {.seed = 7}); categorical<5>(x)
 
 }  // namespace weft
 

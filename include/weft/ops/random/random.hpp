@@ -34,6 +34,10 @@ struct random_normal_op : detail::random_op<T, device::normal_element<T>> {
   static constexpr const char* name = "random_normal";
 };
 template <class T>
+struct random_truncated_normal_op : detail::random_op<T, device::truncated_normal_element<T>> {
+  static constexpr const char* name = "random_truncated_normal";
+};
+template <class T>
 struct random_int_op : detail::random_op<T, device::integer_element<T>> {
   static constexpr const char* name = "random_int";
 };

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <limits>
+
+#include <weft/ops/arrays/range.hpp>
+#include <weft/ops/arrays/stop_gradient.hpp>
+#include <weft/ops/index/gather.hpp>
+#include <weft/ops/index/sort.hpp>
+#include <weft/ops/random/categorical.hpp>
+#include <weft/ops/random/distributions.hpp>
+#include <weft/ops/reduce/scan.hpp>
+#include <weft/ops/reduce/softmax.hpp>
+
+/// Classes drawn by logits: for the next word of a text, without replacement, and with a gradient. Not part of
+/// <weft/weft.hpp>.
+namespace weft {
+
+/// The options of sample_logits.
+struct sampling_options {
+  double temperature = 1;  ///< divides the logits; 0 takes the largest logit
+  std::int64_t top_k = 0;  ///< draws one of the k most probable classes; 0 admits all
+  double top_p = 1;        ///< then one of the most probable classes whose probabilities reach p (nucleus sampling)
+};
+
+/// The options of gumbel_softmax.
+struct gumbel_options {
+  double temperature = 1;
+  bool hard = false;  ///< returns a one and zeros, with the gradient of the soft result (straight-through)
+};
+
+/// The first mistake in logits to draw from, if any.
+template <class Expr>
+using sampling_mistake =
+    first_mistake<value_not_in_a_graph<Expr>, axis_out_of_range<dims_t<Expr>, -1>, not_floating<value_t<Expr>>>;
+
+namespace detail {
+
+/// The numbers of the classes, std::int32_t, along the last axis of x.
+template <class X>
+auto class_numbers(const X& x) {
+  using D = dims<extent_at<dims_t<X>, dims_t<X>::rank - 1>::value>;
+  gpu::compile_kernels<range_op, std::int32_t>();
+  return node<std::int32_t, D>(record_range<std::int32_t>(*x.erased().builder(), {dtype::int32, D::spec}, 0, 1));
+}
+
+inline void check_temperature(const char* name, double temperature, bool zero) {
+  if (!(temperature > 0 || (zero && temperature == 0)))
+    throw error(error_code::invalid_argument, name,
+                {"the temperature must be positive; it is ", format_number("%.*g", 6, temperature)});
+}
+
+}  // namespace detail
+
+/// Draws one class for each row of logits `[..., classes]`, std::int32_t `[...]`, as language models do (Holtzman et
+/// al., The Curious Case of Neural Text Degeneration, 2020): `sample_logits(logits, {.temperature = 0.8, .top_k = 50,
+/// .top_p = 0.95})`. At least one class remains. Draws as `categorical`, also for NaN and infinities. Throws
+/// invalid_argument unless the temperature and top_k are at least 0 and top_p is positive.
+template <Expression Expr>
+[[nodiscard]] auto sample_logits(const Expr& logits, sampling_options how = {}, random_options options = {}) {
+  using T = value_t<Expr>;
+  static_assert(correct<sampling_mistake<Expr>>,
+                "sample_logits: needs logits [..., classes] of float or double in a graph");
+  if constexpr (correct<sampling_mistake<Expr>>) {
+    detail::check_temperature("sample_logits", how.temperature, true);
+    if (how.top_k < 0 || !(how.top_p > 0))
+      throw error(error_code::invalid_argument, "sample_logits", "top_k must not be negative, and top_p positive");
+    constexpr std::size_t last = dims_t<Expr>::rank - 1;
+    constexpr auto never = -std::numeric_limits<T>::infinity();
+    const auto x = let(logits);
+    if (how.temperature == 0) return argmax<-1>(x);
+    const auto ordered = detail::sorted<dims_t<Expr>>(x, last, -1, direction::descending);
+    auto kept = let(ordered.values / how.temperature);
+    if (how.top_k > 0) kept = let(select(cast<std::int64_t>(detail::class_numbers(x)) < how.top_k, kept, never));
+    if (how.top_p < 1) kept = let(select(cumsum<-1>(softmax(kept), {.exclusive = true}) < how.top_p, kept, never));
+    const auto place = categorical(kept, options);
+    const auto valid = let(maximum(place, 0));
+    if constexpr (last == 0)
+      return let(select(place < 0, place, gather(ordered.indices, valid)));
+    else
+      return let(select(place < 0, place, batch_gather<static_cast<int>(last)>(ordered.indices, valid)));
+  } else {
+    return detail::after_mistake<std::int32_t, dims<>>(logits);
+  }
+}
+
+/// Draws K different classes for each row of logits `[..., classes]`, std::int32_t `[..., K]`, in the order of the
+/// draws: each with the probabilities `softmax(logits)` of the classes that are left (torch.multinomial without
+/// replacement; the Gumbel top-k trick, Kool et al., 2019).
+template <int K, Expression Expr>
+[[nodiscard]] auto sample_without_replacement(const Expr& logits, random_options options = {}) {
+  static_assert(correct<sampling_mistake<Expr>>,
+                "sample_without_replacement: needs logits [..., classes] of float or double in a graph");
+  if constexpr (correct<sampling_mistake<Expr>>) {
+    const auto x = let(logits);
+    return top_k<K>(x + detail::drawn_gumbel(x, options)).indices;
+  } else {
+    return detail::after_mistake<std::int32_t, dims<>>(logits);
+  }
+}
+
+/// Returns a sample of each row of logits `[..., classes]` as a distribution that has a gradient: softmax((logits + g)
+/// / temperature) for Gumbel numbers g (Jang, Gu and Poole, 2017; torch.nn.functional.gumbel_softmax).
+template <Expression Expr>
+[[nodiscard]] auto gumbel_softmax(const Expr& logits, gumbel_options how = {}, random_options options = {}) {
+  static_assert(correct<sampling_mistake<Expr>>,
+                "gumbel_softmax: needs logits [..., classes] of float or double in a graph");
+  if constexpr (correct<sampling_mistake<Expr>>) {
+    detail::check_temperature("gumbel_softmax", how.temperature, false);
+    const auto x = let(logits);
+    const auto soft = softmax((x + detail::drawn_gumbel(x, options)) / how.temperature);
+    if (!how.hard) return soft;
+    const auto chosen = detail::class_numbers(x) == expand_dims<-1>(argmax<-1>(soft));
+    return let(cast<value_t<Expr>>(chosen) + (soft - stop_gradient(soft)));
+  } else {
+    return detail::same_after_mistake(logits);
+  }
+}
+
+template <auto...>
+auto sample_logits(...) WEFT_DELETED;  // logits and options: sample_logits(x, {.temperature = 0.8, .top_p = 0.9})
+template <auto...>
+auto sample_without_replacement(...) WEFT_DELETED;  // draws are a template argument: sample_without_replacement<3>(x)
+template <auto...>
+auto gumbel_softmax(...) WEFT_DELETED;  // logits and options: gumbel_softmax(x, {.temperature = 0.5, .hard = true})
+
+}  // namespace weft
