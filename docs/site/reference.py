@@ -28,6 +28,7 @@ GROUPS = {
     "ops/images": ("operations", "Images and sequences"),
     "ops/losses": ("operations", "Losses"),
     "ops/random": ("operations", "Random numbers"),
+    "ops/signals": ("operations", "Signals"),
     "ops": ("operations", "Operations on variables, and others"),
     "nn": ("operations", "Layers and models"),
     "ops/writing": ("operations", "For the authors of operations and optimizers"),

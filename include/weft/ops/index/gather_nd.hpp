@@ -14,7 +14,7 @@ template <int BatchDims = 0, Expression Expr, Expression Indices>
 
 namespace detail {
 
-constexpr bool vectors_fit(const shape& x, const shape& indices, int batch_dims) {
+constexpr bool index_vectors_fit(const shape& x, const shape& indices, int batch_dims) {
   const std::size_t batch = batch_dims < 0 ? max_rank : static_cast<std::size_t>(batch_dims);
   if (indices.rank <= batch || !same_extents(x, indices, batch)) return false;
   const std::int64_t depth = indices[indices.rank - 1];
@@ -42,7 +42,7 @@ struct by_vectors {
 
 /// Index vectors are the last axis of the indices: 1 to rank(x) integers. The batch extents must be those of x.
 template <class Dims, class Indices, int BatchDims = 0>
-struct index_vectors_do_not_fit : mistake<!detail::vectors_fit(Dims::spec, Indices::spec, BatchDims)> {};
+struct index_vectors_do_not_fit : mistake<!detail::index_vectors_fit(Dims::spec, Indices::spec, BatchDims)> {};
 
 template <int BatchDims, Expression Expr, Expression Indices>
 auto gather_nd(const Expr& e, const Indices& indices) {
