@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <weft/ops/images/adaptive_pooling.hpp>
 #include <weft/ops/images/boxes.hpp>
+#include <weft/ops/images/color.hpp>
 #include <weft/ops/images/conv3d.hpp>
 #include <weft/ops/images/grid_sample.hpp>
 #include <weft/ops/images/max_unpool.hpp>
+#include <weft/ops/images/measures.hpp>
 #include <weft/ops/images/pooling1d.hpp>
 #include <weft/ops/images/pooling3d.hpp>
 #include <weft/ops/images/regions.hpp>
@@ -29,6 +31,19 @@ auto y = adaptive_max_pool1d<4>(sequences);  // right
 tensor<float, dims<2, 9, 9, 3>> images;
 auto y = resize_bilinear<4, 4, resize_coordinates::align_corners, antialias::on>(images);  // wrong
 auto y = resize_bilinear<4, 4, resize_coordinates::half_pixel, antialias::on>(images);     // right
+
+// case color_bytes: Colours of bytes.
+// error: not_floating
+// error: rgb_to_hsv: needs float or double images
+tensor<std::uint8_t, dims<2, 9, 9, 3>> images;
+auto y = rgb_to_hsv(images);                     // wrong
+auto y = rgb_to_hsv(cast<float>(images) / 255);  // right
+
+// case color_channels: An image of four channels.
+// error: channels_are_not_three
+tensor<float, dims<2, 9, 9, 4>> images;
+auto y = adjust_hue(images, 0.5);                   // wrong
+auto y = adjust_hue(slice<-1, 0, 3>(images), 0.5);  // right
 
 // case conv3d_channels: Filters in PyTorch's order.
 // error: conv3d_channels_differ
@@ -92,6 +107,13 @@ tensor<float, dims<5, 4>> boxes;
 tensor<float, dims<5>> of;
 auto y = roi_align<7, 7>(features, boxes, of);                      // wrong
 auto y = roi_align<7, 7>(features, boxes, cast<std::int32_t>(of));  // right
+
+// case ssim_extents: The images have different extents.
+// error: image_extents_differ
+tensor<float, dims<2, 12, 12, 3>> a, c;
+tensor<float, dims<2, 12, 13, 3>> b;
+auto y = ssim(a, b, 1);  // wrong
+auto y = ssim(a, c, 1);  // right
 
 // case unpool_extents: The indices belong to other values.
 // error: unpooled_extents_differ

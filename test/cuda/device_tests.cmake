@@ -5,6 +5,7 @@ set(device_tests
     gpu.products
     ops.arrays
     ops.bounded
+    ops.color
     ops.composition_gradients
     ops.copies
     ops.ctc

@@ -545,3 +545,12 @@ BOOST_AUTO_TEST_CASE(moving_averages_follow_each_batch_that_has_rows) {
     }
   }
 }
+
+BOOST_AUTO_TEST_CASE(channels_of_each_element) {
+  const tensor<double, dims<2, 2, 1, 2>> x{1, 10, 3, 30, 5, 7, 5, 9};
+  const tensor<double, dims<2>> scale{1, 2}, offset{0, 1};
+  const auto y = instance_normalization(x, scale, offset, {.epsilon = 0});
+  const double expected[] = {-1, -1, 1, 3, 0, -1, 0, 3};
+  for (int i = 0; i < 8; ++i)
+    if (i != 4 && i != 6) BOOST_CHECK_CLOSE(y.data()[i], expected[i], 1e-9);  // those have no deviation
+}

@@ -82,6 +82,18 @@ class taps_kernel final : public kernel {
         }
         return;
       }
+      switch (e.inner) {  // loops over few channels are unrolled
+        case 1:
+          return add<1>(image, index, w, y, 1);
+        case 2:
+          return add<2>(image, index, w, y, 2);
+        case 3:
+          return add<3>(image, index, w, y, 3);
+        case 4:
+          return add<4>(image, index, w, y, 4);
+        default:
+          break;
+      }
       for (std::size_t c = 0; c < e.inner; c += block)
         if (e.inner - c >= block)
           add<block>(image + c, index, w, y + c, block);

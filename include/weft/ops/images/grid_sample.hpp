@@ -1,34 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <type_traits>
-#include <utility>
-
-#include <weft/ops/arrays/broadcast_to.hpp>
+#include <weft/ops/arrays/reshape.hpp>
 #include <weft/ops/arrays/shape.hpp>
 #include <weft/ops/arrays/slice.hpp>
 #include <weft/ops/arrays/transpose.hpp>
 #include <weft/ops/elementwise/functions.hpp>
-#include <weft/ops/images/taps.hpp>
+#include <weft/ops/images/grid_taps.hpp>
 #include <weft/ops/images/window.hpp>
 #include <weft/ops/products/matmul.hpp>
 
 /// Images at the positions of a grid. Not part of <weft/weft.hpp>.
 namespace weft {
-
-/// How a value between pixels is computed.
-enum class interpolation : unsigned char {
-  nearest,   ///< of the nearest pixel, and of the one with the even number if two are nearest
-  bilinear,  ///< between the two nearest pixels along each axis
-  bicubic,   ///< between the four nearest pixels along each axis, by cubic convolution with a = -0.75
-};
-
-/// What is outside of an image.
-enum class image_border : unsigned char {
-  zeros,
-  nearest,     ///< the outermost pixels ("border" in PyTorch)
-  reflection,  ///< the image's mirror image
-};
 
 /// The options of grid_sample.
 struct grid_sample_options {
@@ -73,6 +56,14 @@ template <class Dims, int Height, int Width>
 
 namespace detail {
 
+/// Converts a number or a scalar node.
+template <class To, class X>
+auto number_as(const X& x) {
+  if constexpr (Expression<X>)
+    return materialize(cast<To>(x));
+  else
+    return static_cast<To>(x);
+}
 /// Returns an extent as a number of type T or, if only a step knows it, as a scalar node.
 template <class T, int Axis, class X>
 auto extent_as(const X& x) {
@@ -92,135 +83,16 @@ struct axis_taps {
 template <class Pixels, class Weights>
 axis_taps(Pixels, Weights) -> axis_taps<Pixels, Weights>;
 
-/// Converts a number or a scalar node.
-template <class To, class X>
-auto number_as(const X& x) {
-  if constexpr (Expression<X>)
-    return materialize(cast<To>(x));
-  else
-    return static_cast<To>(x);
-}
-template <class X>
-auto at_least_one(const X& x) {
-  if constexpr (Expression<X>)
-    return materialize(maximum(x, 1));
-  else
-    return x > 1 ? x : X(1);
-}
-
-/// Clamps positions to [0, last]. The gradient is 0 at the ends, as in PyTorch, and NaN becomes 0.
-template <class P, class Last>
-auto within_image(const P& p, const Last& last) {
-  const auto positive = materialize(weft::select(p > 0, p, 0));
-  return materialize(weft::select(positive < last, positive, last));
-}
-
-/// Moves positions into the image. The middle of pixel i is i.
-template <image_border Outside, bool AlignCorners, class P, class Extent>
-auto into_image(const P& p, const Extent& extent) {
-  using T = value_t<P>;
-  const auto last = extent - T(1);
-  if constexpr (Outside == image_border::zeros) {
-    return p;
-  } else if constexpr (Outside == image_border::nearest) {
-    return within_image(p, last);
-  } else {
-    // Unfolds a path between two mirrors, at the middles or the outer edges of the outermost pixels.
-    constexpr T mirror = AlignCorners ? T(0) : T(-0.5);
-    const auto span = at_least_one(extent - T(AlignCorners ? 1 : 0));
-    const auto way = materialize(abs(p - mirror));
-    const auto turns = materialize(floor(way / span));
-    const auto rest = materialize(way - turns * span);
-    const auto folded = materialize(weft::select(turns - 2 * floor(turns / 2) == 0, rest, span - rest) + mirror);
-    return within_image(folded, last);
-  }
-}
-
-/// The coefficients of the taps of a cubic convolution: element [i][k] belongs to the i-th power of the fraction and to
-/// pixel k - 1 from its floor (Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981).
-constexpr double cubic_coefficient(int power, int tap, double a) {
-  const double all[4][4] = {{0, 1, 0, 0}, {a, 0, -a, 0}, {-2 * a, -(a + 3), 2 * a + 3, a}, {a, a + 2, -(a + 2), -a}};
-  return all[power][tap];
-}
-
-/// Returns a tensor of f(k) for each tap; `Each` adjacent taps have equal k, which then advances modulo `Along`.
-template <class T, int Taps, int Each, int Along, class F>
-auto of_taps(F f) {
-  tensor<T, dims<Taps>> all;
-  for (int i = 0; i < Taps; ++i) all.data()[i] = static_cast<T>(f(i / Each % Along));
-  return all;
-}
-
-/// Returns the taps of positions `[..., 1]` along axis number `Number` of `Axes`, innermost first.
-template <grid_sample_options O, int Number, int Axes, class P, class Extent>
-auto taps_along(const P& p, const Extent& extent) {
-  using T = value_t<P>;
-  if constexpr (O.mode == interpolation::nearest) {
-    const auto at = into_image<O.outside, O.align_corners>(p, extent);
-    const auto up = materialize(floor(at + T(0.5)));
-    const auto even = materialize(weft::select(up - at == T(0.5), 2 * floor(up / 2), up));
-    return axis_taps{even, materialize(ones_like(at))};
-  } else if constexpr (O.mode == interpolation::bilinear) {
-    constexpr int taps = 1 << Axes, each = 1 << Number;
-    const auto second = of_taps<T, taps, each, 2>([](int k) { return k; });
-    const auto sign = of_taps<T, taps, each, 2>([](int k) { return 2 * k - 1; });
-    const auto first = of_taps<T, taps, each, 2>([](int k) { return 1 - k; });
-    const auto at = into_image<O.outside, O.align_corners>(p, extent);
-    const auto below = materialize(floor(at));
-    const auto part = materialize(at - below);
-    return axis_taps{materialize(below + second), materialize(first + sign * part)};
-  } else {
-    constexpr int each = Number == 0 ? 1 : 4;
-    const auto coefficients = [](int i) {
-      return of_taps<T, 16, each, 4>([i](int k) { return cubic_coefficient(i, k, -0.75); });
-    };
-    const auto offset = of_taps<T, 16, each, 4>([](int k) { return k - 1; });
-    const auto below = materialize(floor(p));
-    const auto part = materialize(p - below);
-    const auto c0 = coefficients(0), c1 = coefficients(1), c2 = coefficients(2), c3 = coefficients(3);
-    return axis_taps{into_image<O.outside, O.align_corners>(materialize(below + offset), extent),
-                     materialize(((c3 * part + c2) * part + c1) * part + c0)};
-  }
-}
-
-/// Returns the number of each tap's pixel, outer * extent + inner, or -1 if one of the two is out of range.
-template <class Outer, class OuterExtent, class Inner, class Extent>
-auto pixel_numbers(const Outer& outer, const OuterExtent& rows, const Inner& inner, const Extent& columns) {
-  return materialize(
-      weft::select(outer >= 0 && outer < rows && inner >= 0 && inner < columns,
-                   cast<std::int32_t>(outer) * number_as<std::int32_t>(columns) + cast<std::int32_t>(inner), -1));
-}
-
-/// Returns coordinate `Number` of the grid, in pixels.
-template <grid_sample_options O, int Number, class Grid, class Extent>
-auto positions_along(const Grid& grid, const Extent& extent) {
-  using T = value_t<Grid>;
-  const auto from_0 = slice<-1, Number, 1>(grid) + T(1);  // to 2
-  if constexpr (O.align_corners)
-    return materialize(from_0 * ((extent - T(1)) * T(0.5)));
-  else
-    return materialize(from_0 * (extent * T(0.5)) - T(0.5));
-}
-
-/// Samples rows `[batch, pixels, channels]`.
+/// Samples images or volumes at a grid.
 template <grid_sample_options O, class X, class Grid>
 auto sample_grid(const X& x, const Grid& grid) {
-  using T = value_t<X>;
-  constexpr int axes = static_cast<int>(dims_t<X>::rank) - 2;
-  const auto width = extent_as<T, axes>(x);
-  const auto height = extent_as<T, axes - 1>(x);
-  const auto across = taps_along<O, 0, axes>(positions_along<O, 0>(grid, width), width);
-  const auto down = taps_along<O, 1, axes>(positions_along<O, 1>(grid, height), height);
-  if constexpr (axes == 2) {
-    return sum_taps(merge_axes<1>(x), materialize(down.weights * across.weights),
-                    pixel_numbers(down.pixels, height, across.pixels, width));
-  } else {
-    const auto depth = extent_as<T, 1>(x);
-    const auto back = taps_along<O, 2, axes>(positions_along<O, 2>(grid, depth), depth);
-    const auto rows = pixel_numbers(back.pixels, depth, down.pixels, height);
-    return sum_taps(merge_axes<1>(merge_axes<1>(x)), materialize(back.weights * down.weights * across.weights),
-                    pixel_numbers(rows, number_as<std::int32_t>(depth * height), across.pixels, width));
-  }
+  const auto [weights, pixels] =
+      find_taps<O.mode>(x, grid, O.outside, O.align_corners ? device::grid_units::corners : device::grid_units::edges);
+  const auto rows = merge_axes<1>(x);
+  if constexpr (dims_t<X>::rank == 4)
+    return sum_taps(rows, weights, pixels);
+  else
+    return sum_taps(merge_axes<1>(rows), weights, pixels);
 }
 
 }  // namespace detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <weft/ops/arrays/concat.hpp>
 #include <weft/ops/arrays/expand_dims.hpp>
 #include <weft/ops/arrays/reverse.hpp>
 #include <weft/ops/images/grid_sample.hpp>
@@ -87,22 +88,20 @@ template <interpolation Mode, class X, class Rows, class Columns, class Images>
 auto sample_boxes(const X& x, const Rows& rows, const Columns& columns, const Images& images_of, int beyond,
                   double outside) {
   using T = value_t<X>;
-  constexpr grid_sample_options o{.mode = Mode, .outside = image_border::nearest};
   const auto height = extent_as<T, 1>(x);
   const auto width = extent_as<T, 2>(x);
   const auto along = [&](const auto& p, const auto& extent) {
     return materialize(p >= static_cast<T>(-beyond) && p <= extent - static_cast<T>(1 - beyond));
   };
   const auto inside = materialize(along(rows, height) && along(columns, width));  // [n, h, w]
-  const auto down = taps_along<o, 1, 2>(expand_dims<-1>(rows), height);
-  const auto across = taps_along<o, 0, 2>(expand_dims<-1>(columns), width);
+  const auto grid = concat<-1>(expand_dims<-1>(weft::select(inside, columns, T(0))),
+                               expand_dims<-1>(weft::select(inside, rows, T(0))));
+  const auto [weights, pixels] = find_taps<Mode>(x, grid, image_border::nearest, device::grid_units::pixels);
   const auto batch = extent_as<std::int32_t, 0>(x);
   const auto image = materialize(expand_dims<-1>(expand_dims<-1>(expand_dims<-1>(images_of))));
-  const auto pixels = pixel_numbers(down.pixels, height, across.pixels, width);
   const auto there = materialize(expand_dims<-1>(inside) && image >= 0 && image < batch);  // [n, h, w, 1]
   const auto numbers =
       materialize(weft::select(there && pixels >= 0, image * number_as<std::int32_t>(height * width) + pixels, -1));
-  const auto weights = materialize(down.weights * across.weights);
   const auto flat = expand_dims<0>(merge_axes<0>(merge_axes<0>(x)));
   const auto y = squeeze<0>(sum_taps(flat, expand_dims<0>(weights), expand_dims<0>(numbers)));
   return materialize(weft::select(there, y, static_cast<T>(outside)));

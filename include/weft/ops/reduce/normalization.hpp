@@ -304,6 +304,22 @@ template <int Groups, Expression X, Expression Scale, Expression Offset>
                                             typename detail::make_indices<dims_t<X>::rank - 2>::type());
 }
 
+/// Normalizes each channel of each element of a batch `[batch, ..., channels]` over its positions, with scale and
+/// offset
+/// `[channels]` (torch.nn.functional.instance_norm, whose channels come first). The number of channels is static.
+template <Expression X, Expression Scale, Expression Offset>
+[[nodiscard]] auto instance_normalization(const X& x, const Scale& scale, const Offset& offset,
+                                          const normalization_options& options = {}) {
+  using mistake = extent_is_not_an_int<dims_t<X>, -1>;
+  static_assert(correct<mistake>,
+                "instance_normalization: needs x [batch, ..., channels], with a number of channels "
+                "known at compile time");
+  if constexpr (correct<mistake>)
+    return group_normalization<static_extent<X, -1>()>(x, scale, offset, options);
+  else
+    return detail::after_mistake<value_t<X>, dims_t<X>>(x, scale, offset);
+}
+
 template <auto...>
 auto layer_normalization(...) WEFT_DELETED;  // takes x, scale and offset: layer_normalization(x, scale, offset)
 template <auto...>
