@@ -49,16 +49,18 @@ struct factor_does_not_fit
 
 /// A Jacobian requires static extents, and not too many elements: one gradient is recorded for each.
 template <class Dims>
-struct jacobian_needs_static_extents : mistake<!Dims::is_static || (Dims::is_static && Dims::spec.elements() > 4096)> {
-};
+struct jacobian_needs_static_extents : mistake<!Dims::is_static> {};
+template <class Dims>
+  requires(Dims::is_static)
+struct jacobian_needs_static_extents<Dims> : mistake<(4096 < Dims::spec.elements())> {};
 
 /// y must be `[batch, n]`, with a number n of at most 4,096, and x must have the same first extent.
 template <class Y, class X>
 struct batch_jacobian_does_not_fit : mistake<true> {};
 template <class Y, class X>
   requires(Y::rank == 2 && X::rank > 0)
-struct batch_jacobian_does_not_fit<Y, X> : mistake < Y::spec[0] != X::spec[0] || Y::spec[1]<0 || (Y::spec[1] > 4096)> {
-};
+struct batch_jacobian_does_not_fit<Y, X>
+    : mistake<!(Y::spec[0] == X::spec[0] && 0 <= Y::spec[1] && Y::spec[1] <= 4096)> {};
 
 /// The differentiated value must be a scalar.
 template <class Dims>

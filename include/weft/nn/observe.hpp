@@ -37,6 +37,7 @@ class activation_values {
   /// has none.
   const activation_value& operator[](std::string_view path) const;
 
+  /// A layer's path and its result.
   struct named_value {
     std::string path;
     activation_value value;

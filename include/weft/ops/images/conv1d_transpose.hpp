@@ -17,10 +17,10 @@ struct conv1d_transpose_options {
 };
 
 /// The transpose of conv1d, which lengthens sequences by the stride: sequences `[batch, length, in]` and filters
-/// `[window, out, in]` yield ``[batch, length', out]`` (tf.nn.conv1d_transpose, torch.nn.functional.conv_transpose1d).
-/// With `padding::same`, the result has `length * stride` steps. Otherwise it has `(length - 1) * stride + (window - 1)
-/// * dilation + 1 - before - after + output_padding`. Equals conv2d_transpose of images with one row; for elements and
-/// errors, see there.
+/// `[window, out, in]` yield `[batch, longer, out]` (tf.nn.conv1d_transpose, torch.nn.functional.conv_transpose1d).
+/// With `padding::same`, the result has `length * stride` steps; otherwise `(length - 1) * stride + reach - before -
+/// after + output_padding`, where reach is `(window - 1) * dilation + 1`. Equals conv2d_transpose of images with one
+/// row; for elements and errors, see there.
 template <conv1d_transpose_options Options = conv1d_transpose_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv1d_transpose(const A& x, const B& filters);
 

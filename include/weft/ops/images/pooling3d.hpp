@@ -20,10 +20,10 @@ template <size3d Window, size3d Stride = Window, padding3d Padding = padding3d::
           Expression Expr>
 [[nodiscard]] auto avg_pool3d(const Expr& volumes);
 
-/// Return the means and the largest elements of windows that divide volumes (torch.nn.functional.adaptive_avg_pool3d,
-/// adaptive_max_pool3d); see adaptive_avg_pool2d.
+/// Returns the means of windows that divide volumes (torch.nn.functional.adaptive_avg_pool3d); see adaptive_avg_pool2d.
 template <size3d Result, Expression Expr>
 [[nodiscard]] auto adaptive_avg_pool3d(const Expr& volumes);
+/// Returns the largest elements of windows that divide volumes (torch.nn.functional.adaptive_max_pool3d).
 template <size3d Result, Expression Expr>
 [[nodiscard]] auto adaptive_max_pool3d(const Expr& volumes);
 

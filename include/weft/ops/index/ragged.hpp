@@ -11,15 +11,17 @@
 /// and behind the last split are ignored.
 namespace weft {
 
-/// Returns the sum, mean, largest or smallest value of each row, `[rows, ...]` (tf.reduce_sum of a ragged tensor,
-/// torch.segment_reduce). Empty rows have the sum and the mean 0, as segments have (TensorFlow's mean is NaN), and the
-/// lowest or the highest finite number as their maximum or minimum.
+/// Returns the sum of each row, `[rows, ...]` (tf.reduce_sum of a ragged tensor, torch.segment_reduce); 0 for an empty
+/// row.
 template <Expression Expr, Expression Splits>
 [[nodiscard]] auto ragged_sum(const Expr& values, const Splits& splits);
+/// Returns the mean of each row; 0 for an empty row, as for segments (TensorFlow's is NaN).
 template <Expression Expr, Expression Splits>
 [[nodiscard]] auto ragged_mean(const Expr& values, const Splits& splits);
+/// Returns the largest value of each row; the lowest finite number for an empty row.
 template <Expression Expr, Expression Splits>
 [[nodiscard]] auto ragged_max(const Expr& values, const Splits& splits);
+/// Returns the smallest value of each row; the highest finite number for an empty row.
 template <Expression Expr, Expression Splits>
 [[nodiscard]] auto ragged_min(const Expr& values, const Splits& splits);
 

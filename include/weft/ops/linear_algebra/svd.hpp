@@ -92,6 +92,7 @@ struct svd_op {
   }
 };
 
+/// Singular values up to this count as 0.
 struct svd_tolerance {
   attribute<double> given;  // negative: the default
 

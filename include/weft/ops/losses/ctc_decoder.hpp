@@ -16,11 +16,13 @@ struct decoded_labels {
   LogProbabilities log_probabilities;
 };
 
+/// Options of ctc_greedy_decoder.
 struct ctc_greedy_options {
   std::int64_t blank = 0;      ///< the class of a blank; -1 is the last class
   bool merge_repeated = true;  ///< merges equal labels without a blank in between
 };
 
+/// Options of ctc_beam_search_decoder.
 struct ctc_beam_options {
   std::int64_t blank = 0;
   std::size_t beam_width = 100;  ///< the prefixes that are kept after each frame

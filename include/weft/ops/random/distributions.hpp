@@ -56,12 +56,15 @@ struct streamed_op {
     std::string describe() const override { return str_cat({name, " of ", chunks.items}); }
   };
 };
+/// Draws of gamma distributions; the operand has their shapes.
 template <class T>
 using random_gamma_op = streamed_op<T, device::gamma_draw>;
+/// Draws of Poisson distributions; the operand has their rates.
 template <class T>
 using random_poisson_op = streamed_op<T, device::poisson_draw>;
+/// Names both operations for their GPU kernels.
 template <class T>
-struct streamed_ops {};  // both, for GPUs
+struct streamed_ops {};
 
 WEFT_COLD_END
 

@@ -17,6 +17,7 @@ using cumsum_options = device::scan_direction;
 
 WEFT_COLD_BEGIN
 
+/// Attributes of the operations that scan an axis.
 struct scan_attributes {
   attribute<std::size_t> axis;
   attribute<bool> exclusive, reverse;

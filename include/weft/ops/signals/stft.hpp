@@ -151,6 +151,7 @@ auto istft(const Real& real, const Imag& imag, const tensor<value_t<Real>, dims<
   }
 }
 
+/// The same of the result of stft.
 template <int N, stft_options Options, class Real, class Imag>
 [[nodiscard]] auto istft(const complex_parts<Real, Imag>& x) {
   return istft<N, Options>(x.real, x.imag);
