@@ -55,8 +55,8 @@ kernel* prepare_streamed(const prepare_context& p, device&) {
 
 template <class T>
 struct kernels<streamed_ops<T>>
-    : installed<random_gamma_op<T>, detail::prepare_streamed<T, weft::device::gamma_draw>>,
-      installed<random_poisson_op<T>, detail::prepare_streamed<T, weft::device::poisson_draw>> {};
+    : installed<gamma_operation<T>, detail::prepare_streamed<T, weft::device::gamma_draw>>,
+      installed<poisson_operation<T>, detail::prepare_streamed<T, weft::device::poisson_draw>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

@@ -105,8 +105,7 @@ template <Expression Expr>
   });
 }
 
-/// Convert between RGB and the brightness and two differences of analog television (tf.image.rgb_to_yuv, yuv_to_rgb,
-/// rgb_to_yiq, yiq_to_rgb).
+/// Converts RGB to a brightness and two differences of colour, as in PAL (tf.image.rgb_to_yuv).
 template <Expression Expr>
 [[nodiscard]] auto rgb_to_yuv(const Expr& images) {
   WEFT_CHECK_COLORS(rgb_to_yuv);
@@ -115,6 +114,7 @@ template <Expression Expr>
         x, {{0.299, -0.14714119, 0.61497538}, {0.587, -0.28886916, -0.51496512}, {0.114, 0.43601035, -0.10001026}});
   });
 }
+/// The inverse of rgb_to_yuv (tf.image.yuv_to_rgb).
 template <Expression Expr>
 [[nodiscard]] auto yuv_to_rgb(const Expr& images) {
   WEFT_CHECK_COLORS(yuv_to_rgb);
@@ -122,6 +122,7 @@ template <Expression Expr>
     return detail::mix_colors<3>(x, {{1, 1, 1}, {0, -0.394642334, 2.03206185}, {1.13988303, -0.58062185, 0}});
   });
 }
+/// Converts RGB to a brightness and two differences of colour, as in NTSC (tf.image.rgb_to_yiq).
 template <Expression Expr>
 [[nodiscard]] auto rgb_to_yiq(const Expr& images) {
   WEFT_CHECK_COLORS(rgb_to_yiq);
@@ -130,6 +131,7 @@ template <Expression Expr>
         x, {{0.299, 0.59590059, 0.2115}, {0.587, -0.27455667, -0.52273617}, {0.114, -0.32134392, 0.31119955}});
   });
 }
+/// The inverse of rgb_to_yiq (tf.image.yiq_to_rgb).
 template <Expression Expr>
 [[nodiscard]] auto yiq_to_rgb(const Expr& images) {
   WEFT_CHECK_COLORS(yiq_to_rgb);

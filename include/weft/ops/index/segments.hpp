@@ -23,6 +23,41 @@
 /// gradient. Second gradients of a product are correct if a segment has at most one zero.
 namespace weft {
 
+/// Returns the sums of sorted segments (tf.math.segment_sum).
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto segment_sum(const Expr& x, const Ids& ids, const Count&... count);
+/// Returns the means of sorted segments (tf.math.segment_mean).
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto segment_mean(const Expr& x, const Ids& ids, const Count&... count);
+/// Returns the products of sorted segments (tf.math.segment_prod).
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto segment_prod(const Expr& x, const Ids& ids, const Count&... count);
+/// Returns the largest elements of sorted segments (tf.math.segment_max).
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto segment_max(const Expr& x, const Ids& ids, const Count&... count);
+/// Returns the smallest elements of sorted segments (tf.math.segment_min).
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto segment_min(const Expr& x, const Ids& ids, const Count&... count);
+/// Returns the sums of segments in any order (tf.math.unsorted_segment_sum, torch_geometric.utils.scatter).
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto unsorted_segment_sum(const Expr& x, const Ids& ids, const Count&... count);
+/// Returns the means of segments in any order (tf.math.unsorted_segment_mean).
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto unsorted_segment_mean(const Expr& x, const Ids& ids, const Count&... count);
+/// Returns the products of segments in any order (tf.math.unsorted_segment_prod).
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto unsorted_segment_prod(const Expr& x, const Ids& ids, const Count&... count);
+/// Returns the largest elements of segments in any order (tf.math.unsorted_segment_max).
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto unsorted_segment_max(const Expr& x, const Ids& ids, const Count&... count);
+/// Returns the smallest elements of segments in any order (tf.math.unsorted_segment_min).
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto unsorted_segment_min(const Expr& x, const Ids& ids, const Count&... count);
+/// Returns the softmax within each segment, in the extents of x, float or double (torch_geometric.utils.softmax): the
+/// attention weights of the edges of each node. The ids may be in any order; rows with a negative id are 0.
+template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+[[nodiscard]] auto segment_softmax(const Expr& x, const Ids& ids, const Count&... count);
+
 /// The ids of segments must be the leading extents of x.
 template <class Dims, class Ids>
 struct segment_ids_do_not_lead
@@ -155,7 +190,6 @@ auto reduced_segments(const Expr& e, const Given& given, const Count&... count) 
 
 }  // namespace detail
 
-// Reductions of sorted segments (tf.math.segment_sum, and so on).
 #define WEFT_RULE ascending
 #define WEFT_NAME segment_sum
 #define WEFT_FORM sum
@@ -174,7 +208,6 @@ auto reduced_segments(const Expr& e, const Given& given, const Count&... count) 
 #include <weft/ops/index/segment_function.inc>
 #undef WEFT_RULE
 
-// The same for segments in any order (tf.math.unsorted_segment_sum, and so on).
 #define WEFT_RULE not_negative
 #define WEFT_NAME unsorted_segment_sum
 #define WEFT_FORM sum
@@ -191,8 +224,6 @@ auto reduced_segments(const Expr& e, const Given& given, const Count&... count) 
 #define WEFT_NAME unsorted_segment_min
 #define WEFT_FORM min
 #include <weft/ops/index/segment_function.inc>
-// The softmax within each segment, in the extents of x, float or double (torch_geometric.utils.softmax): the attention
-// weights of the edges of each node. The ids may be in any order; rows with a negative id are 0.
 #define WEFT_NAME segment_softmax
 #define WEFT_FORM softmax
 #include <weft/ops/index/segment_function.inc>

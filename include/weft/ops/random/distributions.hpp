@@ -58,10 +58,10 @@ struct streamed_op {
 };
 /// Draws of gamma distributions; the operand has their shapes.
 template <class T>
-using random_gamma_op = streamed_op<T, device::gamma_draw>;
+using gamma_operation = streamed_op<T, device::gamma_draw>;
 /// Draws of Poisson distributions; the operand has their rates.
 template <class T>
-using random_poisson_op = streamed_op<T, device::poisson_draw>;
+using poisson_operation = streamed_op<T, device::poisson_draw>;
 /// Names both operations for their GPU kernels.
 template <class T>
 struct streamed_ops {};
@@ -138,7 +138,7 @@ template <Expression A>
   static_assert(correct<parameter_mistake<A>>,
                 "random_gamma: needs float or double shapes in a graph: constant(g, shape)");
   if constexpr (correct<parameter_mistake<A>>)
-    return detail::drawn_from_stream<random_gamma_op>(shapes, options);
+    return detail::drawn_from_stream<gamma_operation>(shapes, options);
   else
     return detail::same_after_mistake(shapes);
 }
@@ -150,7 +150,7 @@ template <Expression R>
   static_assert(correct<parameter_mistake<R>>,
                 "random_poisson: needs float or double rates in a graph: constant(g, rate)");
   if constexpr (correct<parameter_mistake<R>>)
-    return detail::drawn_from_stream<random_poisson_op>(rates, options);
+    return detail::drawn_from_stream<poisson_operation>(rates, options);
   else
     return detail::same_after_mistake(rates);
 }
