@@ -6,12 +6,12 @@
 #include <weft/nn/activations.hpp>
 #include <weft/nn/attention.hpp>
 #include <weft/nn/autocast.hpp>
-#include <weft/nn/channel_dropout.hpp>
 #include <weft/nn/conv1d_transpose.hpp>
 #include <weft/nn/depthwise_conv2d.hpp>
 #include <weft/nn/embedding_bag.hpp>
 #include <weft/nn/grouped_conv2d.hpp>
 #include <weft/nn/recurrent.hpp>
+#include <weft/nn/spatial_dropout.hpp>
 #include <weft/nn/weight_norm.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
@@ -100,14 +100,6 @@ auto x = placeholder<float, dims<dyn<"batch">, 8, 8, 64>>(g);
 auto shortcut = placeholder<float, dims<dyn<"batch">, 8, 8, 32>>(g);  // wrong
 auto shortcut = placeholder<float, dims<dyn<"batch">, 8, 8, 64>>(g);  // right
 auto y = nn::batch_norm<>()(x, shortcut, nn::mode::training);
-
-// case channel_dropout_mode: The mode is missing.
-// error: mode_is_missing
-// error: channel_dropout: needs a mode
-graph g;
-auto x = placeholder<float, dims<dyn<"batch">, 8, 4>>(g);
-auto y = nn::channel_dropout()(x);                      // wrong
-auto y = nn::channel_dropout()(x, nn::mode::training);  // right
 
 // case conv1d_transpose_images: A layer for sequences is called with images.
 // error: sequences_are_not_of_rank_3
@@ -285,6 +277,14 @@ graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 8>>(g);
 auto y = nn::prelu<4>()(x);  // wrong
 auto y = nn::prelu<8>()(x);  // right
+
+// case spatial_dropout_mode: The mode is missing.
+// error: mode_is_missing
+// error: spatial_dropout: needs a mode
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 8, 4>>(g);
+auto y = nn::spatial_dropout()(x);                      // wrong
+auto y = nn::spatial_dropout()(x, nn::mode::training);  // right
 
 // case spectral_norm_mode: The mode is missing.
 // error: mode_is_missing

@@ -10,7 +10,6 @@
 #include <weft/nn/activations.hpp>
 #include <weft/nn/adaptive_pooling.hpp>
 #include <weft/nn/autocast.hpp>
-#include <weft/nn/channel_dropout.hpp>
 #include <weft/nn/conv1d.hpp>
 #include <weft/nn/conv1d_transpose.hpp>
 #include <weft/nn/depthwise_conv2d.hpp>
@@ -21,6 +20,7 @@
 #include <weft/nn/pytorch.hpp>
 #include <weft/nn/recurrent.hpp>
 #include <weft/nn/reshaping.hpp>
+#include <weft/nn/spatial_dropout.hpp>
 #include <weft/nn/weight_norm.hpp>
 #include <weft/weft.hpp>
 
@@ -400,7 +400,7 @@ BOOST_AUTO_TEST_CASE(pools_are_layers) {
 BOOST_AUTO_TEST_CASE(dropout_of_channels_and_of_selu) {
   graph g;
   const auto x = placeholder<float, dims<batch, dyn<"length">, 50>>(g, "x");
-  const nn::channel_dropout channels{.rate = 0.25};
+  const nn::spatial_dropout channels{.rate = 0.25};
   const nn::alpha_dropout alpha{.rate = 0.25};
   const auto y = channels(x, mode::training);
   const auto z = alpha(x, mode::training);
