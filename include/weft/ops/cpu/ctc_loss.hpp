@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/device/cpu/chunks.hpp>
+#include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/ctc.hpp>
 #include <weft/ops/operation.hpp>
 
@@ -48,10 +49,12 @@ class ctc_loss_kernel final : public kernel {
     const std::size_t size = batch_.frames * batch_.classes;
     chunks_.run(f, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
       double* const memory = reinterpret_cast<double*>(f.workspace) + chunk * batch_.memory();
-      for (std::size_t i = begin; i < end; ++i)
-        losses[i] = static_cast<T>(device::ctc_sequence(
-            batch_, logits + i * size, labels + i * batch_.labels, static_cast<std::size_t>(frame_counts[i]),
-            static_cast<std::size_t>(label_counts[i]), memory, gradients ? gradients + i * size : nullptr));
+      multiversioned_up_to_avx2([&] {
+        for (std::size_t i = begin; i < end; ++i)
+          losses[i] = static_cast<T>(device::ctc_sequence(
+              batch_, logits + i * size, labels + i * batch_.labels, static_cast<std::size_t>(frame_counts[i]),
+              static_cast<std::size_t>(label_counts[i]), memory, gradients ? gradients + i * size : nullptr));
+      });
     });
   }
   std::size_t workspace_bytes() const override { return chunks_.count * batch_.memory() * sizeof(double); }
