@@ -54,7 +54,7 @@ struct grid_axis {
   static constexpr int taps = taps_along(Mode);
 
   /// Computes the numbers of pixels, which may be out of range, and their weights.
-  WEFT_HOST_DEVICE void find(T position, T (&pixels)[taps], T (&weights)[taps]) const {
+  WEFT_HOST_DEVICE WEFT_INLINE void find(T position, T (&pixels)[taps], T (&weights)[taps]) const {
     const T scale = units == grid_units::pixels ? T(1) : units == grid_units::corners ? (extent - 1) / 2 : extent / 2;
     T p =
         units == grid_units::pixels ? position : (position + 1) * scale - (units == grid_units::edges ? T(0.5) : T(0));
@@ -92,7 +92,7 @@ struct grid_axis {
   }
 
  private:
-  WEFT_HOST_DEVICE static T floor_of(T x) {
+  WEFT_HOST_DEVICE WEFT_INLINE static T floor_of(T x) {
     if constexpr (sizeof(T) == sizeof(float))
       return __builtin_floorf(x);
     else
@@ -100,7 +100,7 @@ struct grid_axis {
   }
   /// Moves a position into the image, and multiplies the slope by the derivative of the move. It is 0 at the ends, as
   /// in PyTorch; NaN becomes 0.
-  WEFT_HOST_DEVICE T inside(T p, T& slope) const {
+  WEFT_HOST_DEVICE WEFT_INLINE T inside(T p, T& slope) const {
     if (outside == image_border::zeros) return p;
     if (outside == image_border::reflection) {
       // Unfolds a path between two mirrors, at the middles or the outer edges of the outermost pixels.
@@ -113,9 +113,9 @@ struct grid_axis {
       if (back) slope = -slope;
       p = (back ? span - rest : rest) + mirror;
     }
-    if (!(p > 0)) return slope = 0, T(0);
-    if (!(p < extent - 1)) return slope = 0, extent - 1;
-    return p;
+    const bool low = !(p > 0), high = !(p < extent - 1);
+    slope = low || high ? T(0) : slope;
+    return low ? T(0) : high ? extent - 1 : p;
   }
 };
 
@@ -130,24 +130,42 @@ struct grid_taps {
   T* weights;
   std::int32_t* indices;  ///< null if only the weights are requested
 
-  WEFT_HOST_DEVICE void operator()(std::size_t point) const {
-    T pixels[Axes][along], factors[Axes][along];
+  WEFT_HOST_DEVICE void operator()(std::size_t point) const { points<1>(point); }
+
+  /// Computes `Count` adjacent points, which a CPU does in vectors.
+  template <int Count>
+  WEFT_HOST_DEVICE WEFT_INLINE void points(std::size_t first) const {
+    T pixels[Axes][along][Count], factors[Axes][along][Count];
     for (int a = 0; a < Axes; ++a)
-      axis[a].find(grid[point * Axes + static_cast<std::size_t>(a)], pixels[a], factors[a]);
-    for (int k = 0; k < taps; ++k) {
-      T weight = 1;
-      std::int32_t number = 0;
-      bool there = true;
-      for (int a = Axes - 1, each = taps / along; a >= 0; --a, each /= along) {
-        const T pixel = pixels[a][k / each % along];
-        const bool is_pixel = pixel >= 0 && pixel < axis[a].extent;
-        weight *= factors[a][k / each % along];
-        number = number * static_cast<std::int32_t>(axis[a].extent) + (is_pixel ? static_cast<std::int32_t>(pixel) : 0);
-        there = there && is_pixel;
+      for (int n = 0; n < Count; ++n) {
+        T p[along], w[along];
+        axis[a].find(grid[(first + static_cast<std::size_t>(n)) * Axes + static_cast<std::size_t>(a)], p, w);
+        for (int i = 0; i < along; ++i) pixels[a][i][n] = p[i], factors[a][i][n] = w[i];
       }
-      weights[point * taps + static_cast<std::size_t>(k)] = weight;
-      if (indices) indices[point * taps + static_cast<std::size_t>(k)] = there ? number : -1;
-    }
+    T weight_of[taps][Count];
+    std::int32_t index_of[taps][Count];
+    for (int k = 0; k < taps; ++k)
+      for (int n = 0; n < Count; ++n) {
+        T weight = 1;
+        std::int32_t number = 0;
+        bool there = true;
+        for (int a = Axes - 1, each = taps / along; a >= 0; --a, each /= along) {
+          const T pixel = pixels[a][k / each % along][n];
+          const bool is_pixel = (pixel >= 0) & (pixel < axis[a].extent);
+          weight *= factors[a][k / each % along][n];
+          number =
+              number * static_cast<std::int32_t>(axis[a].extent) + static_cast<std::int32_t>(is_pixel ? pixel : T(0));
+          there = there & is_pixel;
+        }
+        weight_of[k][n] = weight;
+        index_of[k][n] = there ? number : -1;
+      }
+    for (int n = 0; n < Count; ++n)
+      for (int k = 0; k < taps; ++k) {
+        const std::size_t to = (first + static_cast<std::size_t>(n)) * taps + static_cast<std::size_t>(k);
+        weights[to] = weight_of[k][n];
+        if (indices) indices[to] = index_of[k][n];
+      }
   }
 };
 

@@ -43,13 +43,17 @@ class grid_taps_kernel final : public kernel {
     taps.indices = reinterpret_cast<std::int32_t*>(f.buffers[slots_[2]]);
     chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
       multiversioned_up_to_avx2([&taps, begin, end] {
-        for (std::size_t i = begin; i < end; ++i) taps(i);
+        std::size_t i = begin;
+        for (; i + block <= end; i += block) taps.template points<block>(i);
+        for (; i < end; ++i) taps.template points<1>(i);
       });
     });
   }
   std::string describe() const override { return str_cat({"grid_taps of ", chunks_.items}); }
 
  private:
+  static constexpr int block = 16;
+
   device::grid_taps<T, Mode, Axes> taps_;
   std::uint32_t slots_[3];
   device::chunks chunks_;
