@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(padding_by_mode) {
 BOOST_AUTO_TEST_CASE(padding_with_numbers) {
   of_torch().values().check("pad_value", pad<1, 1, 2>(counted<dims<2, 3>>(), 7));
   check_elements(pad<0, 1, 1>(tensor<bool, dims<1>>{false}, true), {1, 0, 1});
-  check_elements(pad<0, 0, 1>(tensor<half, dims<1>>{half(2)}, -0.5f), {2, -0.5});
+  check_elements(pad<0, 0, 1>(tensor<weft::half, dims<1>>{weft::half(2)}, -0.5f), {2, -0.5});
   check_elements(pad<0, 1, 0>(tensor<float, dims<dyn<"n">>>(shape(0)), 3), {3});
   check_elements(pad<0, 2, 0, pad_mode::edge>(tensor<std::int8_t, dims<1>>{-5}), {-5, -5, -5});
   const tensor<float, dims<dyn<"n">>> n(shape(2));

@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(histograms_are_those_of_tensorflow) {
   const auto lines = values_of("histogram_values.txt");
   BOOST_TEST_REQUIRE(lines.size() == 32u);
   for (std::size_t i = 0; i < lines.size(); i += 4) {
-    histogram counted;
+    summary_histogram counted;
     for (const double x : lines[i]) counted.add(x);
     const message m(counted.message().bytes());
     for (std::uint32_t f = 1; f <= 5; ++f) BOOST_TEST(m.real(f) == lines[i + 1][f - 1], "case " << i << " field " << f);

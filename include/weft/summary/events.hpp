@@ -54,8 +54,8 @@ struct summary_value {
   std::size_t max_images = 1;
 };
 
-inline histogram histogram_of(const summary_elements& x) {
-  histogram counted;
+inline summary_histogram histogram_of(const summary_elements& x) {
+  summary_histogram counted;
   double block[1024];
   const std::size_t all = x.extents.elements();
   for (std::size_t at = 0; at < all;) {
@@ -132,7 +132,7 @@ inline void add_value(data::protobuf_writer& summary, const summary_value& v) {
     case summary_kind::scalar:
       return add(v.tag, 2, static_cast<float>(v.scalar));
     case summary_kind::histogram: {
-      const histogram counted = histogram_of(v.elements);
+      const summary_histogram counted = histogram_of(v.elements);
       add(v.tag, 5, counted.message());
       if (counted.not_finite() > 0) add(v.tag + "/not_finite", 2, static_cast<float>(counted.not_finite()));
       return;

@@ -13,7 +13,7 @@ namespace weft {
 
 /// Counts numbers in TensorFlow's buckets (its lib/histogram). The limits are 0 and, on both sides, 1e-12 times powers
 /// of 1.1, up to 1e20; the outermost limit is the largest double.
-class histogram {
+class summary_histogram {
  public:
   /// Infinities and NaN belong to no bucket and are counted separately.
   void add(double x) {

@@ -127,14 +127,16 @@ struct make_indices<0, Index...> {
   using type = indices<Index...>;
 };
 
-template <class Dims, std::size_t Axis, auto Extent, class Indices>
+// The new extent is a type: nvcc repeats in generated code how a type was found, and cannot name an extent that is an
+// object.
+template <class Dims, std::size_t Axis, class Extent, class Indices>
 struct with_extent_at;
-template <class Dims, std::size_t Axis, auto Extent, std::size_t... Index>
+template <class Dims, std::size_t Axis, class Extent, std::size_t... Index>
 struct with_extent_at<Dims, Axis, Extent, indices<Index...>> {
   template <std::size_t Here>
   static constexpr auto extent() {
     if constexpr (Here == Axis)
-      return canonical<Extent>();
+      return canonical<Extent{}>();
     else
       return extent_at<Dims, Here>::value;
   }
@@ -161,7 +163,8 @@ constexpr auto extent_of() {
 /// extent<2>>` halves the first extent.
 template <class Dims, std::size_t Axis, auto Extent>
 using with_extent =
-    typename detail::with_extent_at<Dims, Axis, Extent, typename detail::make_indices<Dims::rank>::type>::type;
+    typename detail::with_extent_at<Dims, Axis, typename decltype(detail::operand_extent<Extent>())::type,
+                                    typename detail::make_indices<Dims::rank>::type>::type;
 
 namespace detail {
 

@@ -15,6 +15,8 @@ namespace weft {
 /// their values once per call.
 template <fixed_string Name>
 struct dyn_extent {
+  using type =
+      dyn_extent;  ///< for nvcc, which repeats `decltype(extent)` in generated code, and cannot name the extent
   static constexpr const char* name = Name.text;
   /// A hash of the name: the extent's representation at run time.
   static constexpr std::int64_t code = [] {
@@ -32,6 +34,7 @@ inline constexpr auto dyn = dyn_extent<fixed_string(Name)>{};
 /// A number in computed extents: `dyn<"n"> + extent<1>`. Converts to an integer: `std::sqrt(extent<8>)`.
 template <std::int64_t Value>
 struct fixed_extent {
+  using type = fixed_extent;  ///< see dyn_extent
   static constexpr std::int64_t code = Value;
   static constexpr const char* name = nullptr;
   constexpr operator std::int64_t() const { return Value; }
@@ -125,6 +128,7 @@ struct define_extent<computed_extent<'u', A, B>> : define_quotient<A, B, extent_
 /// A sum, difference, product or exact quotient (`+`, `-`, `*`, `/`), or a quotient rounded down ('d') or up ('u').
 template <char Op, class A, class B>
 struct computed_extent {
+  using type = computed_extent;  ///< see dyn_extent
   static_assert(detail::defined_extent<computed_extent>.fits,
                 "a computed extent must have at most 8 terms of 4 factors, and must not divide by 0");
   static constexpr std::int64_t code = detail::defined_extent<computed_extent>.definition.code;

@@ -45,7 +45,7 @@ auto counted_up(const X& x) {
 template <auto Extent, Element T, Expression Expr>
 auto sequence_mask(const Expr& lengths) {
   using L = value_t<Expr>;
-  using D = dims<Extent>;
+  using D = with_extent<dims<1>, 0, Extent>;
   using mistake = first_mistake<lengths_not_integers<L>, new_axis_out_of_range<dims_t<Expr>, -1>,
                                 extents_are_not_valid<D>, mask_extent_is_unknown<Expr, D>>;
   static_assert(

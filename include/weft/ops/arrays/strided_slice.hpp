@@ -23,7 +23,7 @@ struct bounds {
 /// clipped, as in NumPy. In others they are not: a step throws invalid_argument if the result has a negative extent,
 /// and out_of_range if an element does not exist. All element types.
 template <auto... Parts, Expression Expr>
-  requires((std::is_integral_v<decltype(Parts)> || std::is_same_v<std::remove_const_t<decltype(Parts)>, bounds>) && ...)
+  requires((std::is_integral_v<decltype(Parts)> || std::is_same_v<std::remove_cvref_t<decltype(Parts)>, bounds>) && ...)
 [[nodiscard]] auto strided_slice(const Expr& e);
 
 /// Returns `Size` elements of an axis at a distance of `Step`, from a computed index on: `slice<0, 3, -2>(x, i)` takes
@@ -195,7 +195,7 @@ inline void strided_pad_op::gradient(gradient_context& g, const attributes& a) {
 WEFT_COLD_END
 
 template <auto... Parts, Expression Expr>
-  requires((std::is_integral_v<decltype(Parts)> || std::is_same_v<std::remove_const_t<decltype(Parts)>, bounds>) && ...)
+  requires((std::is_integral_v<decltype(Parts)> || std::is_same_v<std::remove_cvref_t<decltype(Parts)>, bounds>) && ...)
 auto strided_slice(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;

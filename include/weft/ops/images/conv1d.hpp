@@ -35,17 +35,19 @@ template <class Dims>
 struct as_row {
   using type = Dims;
 };
-template <auto A, auto B, auto C>
-struct as_row<dims<A, B, C>> {
-  using type = dims<A, 1, B, C>;
+template <class Dims>
+  requires(Dims::rank == 3)
+struct as_row<Dims> {
+  using type = dims<extent_at<Dims, 0>::value, 1, extent_at<Dims, 1>::value, extent_at<Dims, 2>::value>;
 };
 template <class Filters>
 struct as_filter_row {
   using type = Filters;
 };
-template <auto A, auto B, auto C>
-struct as_filter_row<dims<A, B, C>> {
-  using type = dims<1, A, B, C>;
+template <class Filters>
+  requires(Filters::rank == 3)
+struct as_filter_row<Filters> {
+  using type = dims<1, extent_at<Filters, 0>::value, extent_at<Filters, 1>::value, extent_at<Filters, 2>::value>;
 };
 
 /// The result of a one-dimensional convolution: its type, and the run-time form of the call.

@@ -122,7 +122,7 @@ auto conv3d(const A& volumes, const B& filters) {
     constexpr int window = static_cast<int>(F::spec[0]), channels = static_cast<int>(F::spec[3]);
     static constexpr detail::window_options along = detail::depth_of(Options.stride, Options.pad, Options.dilation);
     static constexpr conv2d_options slice{Options.stride.slice(), Options.pad.slice(), Options.dilation.slice()};
-    using Depth = dims<detail::rows_extent<detail::extent_at<D, 1>::value, window, along>()>;
+    using Depth = dims<detail::numbers_of<along>::type::template rows<detail::extent_at<D, 1>::value, window>()>;
     const auto x = materialize(volumes);
     const auto w = detail::with_depth_in_channels(materialize(filters));
     const shape from = extents_of(x);

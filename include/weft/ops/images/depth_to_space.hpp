@@ -55,8 +55,13 @@ constexpr bool divides(std::int64_t by, std::int64_t extent) { return by > 0 && 
 /// The extents of images and of a block, as operands of arithmetic.
 template <class D, int Height, int Width>
 struct image_blocks {
-  static constexpr auto n = extent_of<D, 0>(), h = extent_of<D, 1>(), w = extent_of<D, 2>(), c = extent_of<D, 3>();
-  static constexpr auto y = extent<Height>, x = extent<Width>, block = extent<Height * Width>;
+  static constexpr auto n = extent_of<D, 0>();
+  static constexpr auto h = extent_of<D, 1>();
+  static constexpr auto w = extent_of<D, 2>();
+  static constexpr auto c = extent_of<D, 3>();
+  static constexpr auto y = extent<Height>;
+  static constexpr auto x = extent<Width>;
+  static constexpr auto block = extent<Height * Width>;
 };
 template <class b>
 using divided_images = dims<b::n, b::h / b::y, b::y, b::w / b::x, b::x, b::c>;

@@ -37,10 +37,11 @@ namespace detail {
 
 template <class Images, class Filters, conv2d_options Options>
 struct depthwise_result {
-  static constexpr window_options options = windows_of(Options);
-  using type = dims<extent_at<Images, 0>::value, rows_extent<extent_at<Images, 1>::value, Filters::spec[0], options>(),
-                    columns_extent<extent_at<Images, 2>::value, Filters::spec[1], options>(),
-                    static_cast<int>(Filters::spec[2] * Filters::spec[3])>;
+  using windows = typename numbers_of<windows_of(Options)>::type;
+  using type =
+      dims<extent_at<Images, 0>::value, windows::template rows<extent_at<Images, 1>::value, Filters::spec[0]>(),
+           windows::template columns<extent_at<Images, 2>::value, Filters::spec[1]>(),
+           static_cast<int>(Filters::spec[2] * Filters::spec[3])>;
 };
 
 }  // namespace detail

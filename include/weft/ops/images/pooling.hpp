@@ -208,9 +208,10 @@ namespace detail {
 
 template <class Images, size2d Window, size2d Stride, padding Padding>
 struct pool_result {
-  static constexpr window_options options{Stride, Padding};
-  using type = dims<extent_at<Images, 0>::value, rows_extent<extent_at<Images, 1>::value, Window.height, options>(),
-                    columns_extent<extent_at<Images, 2>::value, Window.width, options>(), extent_at<Images, 3>::value>;
+  using windows = typename numbers_of<window_options{Stride, Padding}>::type;
+  using type =
+      dims<extent_at<Images, 0>::value, windows::template rows<extent_at<Images, 1>::value, Window.height>(),
+           windows::template columns<extent_at<Images, 2>::value, Window.width>(), extent_at<Images, 3>::value>;
 };
 
 template <size2d Window, size2d Stride, padding Padding, class Expr>

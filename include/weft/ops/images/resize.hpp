@@ -155,6 +155,14 @@ auto resample(const char* name, const Expr& images, size2d size) {
                                     });
 }
 
+template <auto Height, auto Width, resize_coordinates How, class Expr>
+auto nearest(const Expr& images, size2d size) {
+  return resize_axes<Height, Width>("resize_nearest", materialize(images), size,
+                                    []<int Axis, auto Out>(const auto& x, std::int64_t extent) {
+                                      return resize_nearest_along<Axis, Out, How>(x, extent);
+                                    });
+}
+
 }  // namespace detail
 
 /// The first mistake in a call that computes weighted sums of pixels, if any.
@@ -169,10 +177,7 @@ auto resize_nearest(const Expr& images, size2d size) {
   using mistaken = first_mistake<images_are_not_of_rank_4<D>, resize_extents_out_of_range<D, Height, Width>>;
   static_assert(correct<mistaken>, "resize_nearest<height, width>: needs images [batch, height, width, channels]");
   if constexpr (correct<mistaken>)
-    return detail::resize_axes<Height, Width>("resize_nearest", materialize(images), size,
-                                              []<int Axis, auto Out>(const auto& x, std::int64_t extent) {
-                                                return detail::resize_nearest_along<Axis, Out, Coordinates>(x, extent);
-                                              });
+    return detail::nearest<Height, Width, Coordinates>(images, size);
   else
     return detail::same_after_mistake(images);
 }

@@ -93,14 +93,26 @@ constexpr auto window_extent() {
       return longer<whole>(floor_quotient(longer<rest>(Extent), extent<Stride>));
   }
 }
-template <auto Extent, std::int64_t Window, window_options O>
-constexpr auto rows_extent() {
-  return window_extent<Extent, Window, O.stride.height, O.dilation.height, O.pad.by_result, O.pad.top + O.pad.bottom>();
-}
-template <auto Extent, std::int64_t Window, window_options O>
-constexpr auto columns_extent() {
-  return window_extent<Extent, Window, O.stride.width, O.dilation.width, O.pad.by_result, O.pad.left + O.pad.right>();
-}
+
+/// Options as numbers. nvcc repeats template arguments in generated code, and cannot name an object of a class there if
+/// a template computes it.
+template <std::int64_t StrideHeight, std::int64_t StrideWidth, std::int64_t DilationHeight, std::int64_t DilationWidth,
+          bool ByResult, std::int64_t PaddingOfRows, std::int64_t PaddingOfColumns>
+struct window_numbers {
+  template <auto Extent, std::int64_t Window>
+  static constexpr auto rows() {
+    return window_extent<Extent, Window, StrideHeight, DilationHeight, ByResult, PaddingOfRows>();
+  }
+  template <auto Extent, std::int64_t Window>
+  static constexpr auto columns() {
+    return window_extent<Extent, Window, StrideWidth, DilationWidth, ByResult, PaddingOfColumns>();
+  }
+};
+template <window_options O>
+struct numbers_of {
+  using type = window_numbers<O.stride.height, O.stride.width, O.dilation.height, O.dilation.width, O.pad.by_result,
+                              O.pad.top + O.pad.bottom, O.pad.left + O.pad.right>;
+};
 
 /// The strides, dilations and paddings of convolutions, their gradients and pools.
 struct window_attributes {

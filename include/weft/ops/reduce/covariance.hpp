@@ -32,7 +32,7 @@ using covariance_mistake = first_mistake<operand_is_not_a_matrix<dims_t<Expr>>, 
 /// The only option of covariance is `biased`.
 template <auto... Options>
 struct covariance_options_not_taken
-    : mistake<!(std::is_same_v<std::remove_cv_t<decltype(Options)>, biased_option> && ...)> {};
+    : mistake<!(std::is_same_v<std::remove_cvref_t<decltype(Options)>, biased_option> && ...)> {};
 
 template <auto... Options, Expression Expr>
 auto covariance(const Expr& e) {
