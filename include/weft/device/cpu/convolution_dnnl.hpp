@@ -16,6 +16,18 @@
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/storage.hpp>
 
+namespace weft::detail {
+
+// Outside of the cold code, in which loops are not vectorized.
+inline void add_floats(float* to, const float* from, std::size_t n) {
+  multiversioned_up_to_avx2([=] {
+    WEFT_VECTORIZE
+    for (std::size_t i = 0; i < n; ++i) to[i] += from[i];
+  });
+}
+
+}  // namespace weft::detail
+
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
@@ -448,14 +460,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       const std::size_t begin = n * block, end = begin + block < elements ? begin + block : elements;
       float* const sum = reinterpret_cast<float*>(filters_of(f, 0)) + begin;
       for (std::size_t i = 1; i < parts_.size(); ++i)
-        add(sum, reinterpret_cast<const float*>(filters_of(f, i)) + begin, end - begin);
-    });
-  }
-
-  static void add(float* to, const float* from, std::size_t n) {
-    multiversioned_up_to_avx2([=] {
-      WEFT_VECTORIZE
-      for (std::size_t i = 0; i < n; ++i) to[i] += from[i];
+        weft::detail::add_floats(sum, reinterpret_cast<const float*>(filters_of(f, i)) + begin, end - begin);
     });
   }
 
