@@ -28,7 +28,7 @@ WEFT_HOST_DEVICE inline double log_add(double a, double b) {
 WEFT_HOST_DEVICE WEFT_INLINE double log_add(double a, double b, double c) {
   double larger = a > b ? a : b;
   larger = larger > c ? larger : c;
-  larger = larger == -__builtin_huge_val() ? 0 : larger;
+  larger = larger > -1e300 ? larger : -1e300;  // -inf - -inf would be NaN
   return larger + math::log(math::exp(a - larger) + math::exp(b - larger) + math::exp(c - larger));
 }
 
