@@ -49,7 +49,7 @@ class ctc_loss_kernel final : public kernel {
     const std::size_t size = batch_.frames * batch_.classes;
     chunks_.run(f, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
       double* const memory = reinterpret_cast<double*>(f.workspace) + chunk * batch_.memory();
-      multiversioned_up_to_avx2([&] {
+      multiversioned_up_to_avx2([&]() __attribute__((always_inline)) {
         for (std::size_t i = begin; i < end; ++i)
           losses[i] = static_cast<T>(device::ctc_sequence(
               batch_, logits + i * size, labels + i * batch_.labels, static_cast<std::size_t>(frame_counts[i]),
