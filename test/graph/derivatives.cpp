@@ -28,7 +28,7 @@ void check_close(const A& a, const B& b, double tolerance = 1e-12) {
   for (std::size_t i = 0; i < a.elements(); ++i) BOOST_CHECK_SMALL(a.data()[i] - b.data()[i], tolerance);
 }
 
-const tensor<double, vec3> point{0.3, -0.7, 1.2}, direction{1, -2, 0.5};
+const tensor<double, vec3> point{0.3, -0.7, 1.2}, toward{1, -2, 0.5};
 
 /// A function of two rows, [2], of x [3].
 auto curve(const Expression auto& x) {
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(products_with_jacobians_are_those_of_the_jacobian) {
   const auto y = let(curve(x));
   const auto j = jacobian(y, x);
   static_assert(std::is_same_v<dims_t<std::remove_const_t<decltype(j)>>, dims<2, 3>>);
-  const auto along = jacobian_vector_product(y, x, direction);
+  const auto along = jacobian_vector_product(y, x, toward);
   const auto [against] = vector_jacobian_product(y, tensor<double, dims<2>>{2, -3}, x);
   session s{g};
   const auto [all, right, left] = s.run(fetch(j, along, against), with(x, point));
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(products_with_jacobians_are_those_of_the_jacobian) {
       const double t = point(k);
       BOOST_CHECK_CLOSE(all(i, k), w(i, k) * (std::cos(t) * t + std::sin(t)), 1e-10);
     }
-  check_close(right, sum<1>(all * expand_dims<0>(direction)));
+  check_close(right, sum<1>(all * expand_dims<0>(toward)));
   check_close(left, sum<0>(all * tensor<double, dims<2, 1>>{2, -3}));
 }
 
@@ -63,13 +63,13 @@ BOOST_AUTO_TEST_CASE(hessians_are_symmetric_and_agree_with_their_products) {
   const auto x = placeholder<double, vec3>(g, "x");
   const auto loss = prod(curve(x) + 3.0);
   const auto h = hessian(loss, x);
-  const auto hv = hessian_vector_product(loss, x, direction);
-  const auto twice = jacobian_vector_product(jacobian_vector_product(loss, x, direction), x, direction);
+  const auto hv = hessian_vector_product(loss, x, toward);
+  const auto twice = jacobian_vector_product(jacobian_vector_product(loss, x, toward), x, toward);
   session s{g};
   const auto [all, product, curvature] = s.run(fetch(h, hv, twice), with(x, point));
   check_close(all, eval(transpose<1, 0>(all)));
-  check_close(product, sum<1>(all * expand_dims<0>(direction)));
-  BOOST_CHECK_CLOSE(double(curvature), double(sum(product * direction)), 1e-9);
+  check_close(product, sum<1>(all * expand_dims<0>(toward)));
+  BOOST_CHECK_CLOSE(double(curvature), double(sum(product * toward)), 1e-9);
 }
 
 BOOST_AUTO_TEST_CASE(rows_have_jacobians_of_their_own) {
@@ -113,10 +113,10 @@ BOOST_AUTO_TEST_CASE(custom_gradients_replace_those_of_the_function) {
   const auto [straight] = gradients(through * through, x);
   const auto [dx, da] = gradients(weighed, x, a);
   session s{g};
-  const auto [first, second, third] = s.run(fetch(straight, dx, da), with(x, point), with(a, direction));
+  const auto [first, second, third] = s.run(fetch(straight, dx, da), with(x, point), with(a, toward));
   check_close(first, eval(2.0 * floor(point)));
   check_close(second, tensor<double, vec3>{2, 2, 2});
-  check_close(third, eval(point * direction));
+  check_close(third, eval(point * toward));
 }
 
 BOOST_AUTO_TEST_CASE(custom_gradients_can_be_differentiated) {
