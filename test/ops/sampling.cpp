@@ -179,7 +179,8 @@ BOOST_AUTO_TEST_CASE(sizes_known_at_run_time) {
   const auto like = placeholder<double, dims<dyn<"h">, dyn<"w">>>(g, "like");
   const auto bilinear = resize_bilinear<dyn<"h">, dyn<"w">>(p);
   const auto nearest = resize_nearest<dyn<"h">, dyn<"w">>(p);
-  const auto half = resize_area<floor_quotient(dyn<"height">, extent<2>), 3>(p);
+  constexpr auto rows = floor_quotient(dyn<"height">, extent<2>);
+  const auto half = resize_area<rows, 3>(p);
   const auto [d] = gradients(sum(square(bilinear + 1)), p);
   session s{g};
   const auto small = with(like, tensor<double, dims<3, 7>>());

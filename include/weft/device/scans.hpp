@@ -62,12 +62,9 @@ struct product_scan : unary_scan<T, Sum> {
 template <class T, class Sum>
 struct log_sum_scan : unary_scan<T, Sum> {
   static constexpr const char* name = "logcumsumexp";
-  WEFT_HOST_DEVICE WEFT_INLINE static Sum identity() {
-    constexpr Sum lowest = -std::numeric_limits<Sum>::infinity();
-    return lowest;
-  }
+  static constexpr Sum infinity = std::numeric_limits<Sum>::infinity(), largest = std::numeric_limits<Sum>::max();
+  WEFT_HOST_DEVICE WEFT_INLINE static Sum identity() { return -infinity; }
   WEFT_HOST_DEVICE WEFT_INLINE static Sum combine(Sum a, Sum b) {
-    constexpr Sum largest = std::numeric_limits<Sum>::max();
     const Sum larger = math::maximum(a, b), smaller = math::minimum(a, b);
     const Sum more = math::log1p(math::exp(smaller - larger));
     return math::select(math::abs(larger) <= largest, larger + more, larger);

@@ -221,8 +221,8 @@ auto check_numerics(const X& x, const std::string& message) {
   if constexpr (correct<mistake>) {
     const auto v = let(x);
     const value_info info = v.erased().info();
-    return detail::node_of<X>(
-        detail::record_with_message(operation_of<check_numerics_op>, {detail::source_of(v)}, &info, message));
+    const sequence<detail::operand_source> operands{detail::source_of(v)};  // nvcc omits the braces of an argument
+    return detail::node_of<X>(detail::record_with_message(operation_of<check_numerics_op>, operands, &info, message));
   } else {
     return detail::same_after_mistake(x);
   }
@@ -261,8 +261,8 @@ auto print_through(const X& x, const std::string& message) {
   if constexpr (correct<mistake>) {
     const auto v = let(x);
     const value_info info = v.erased().info();
-    return detail::node_of<X>(
-        detail::record_with_message(operation_of<print_op>, {detail::source_of(v)}, &info, message));
+    const sequence<detail::operand_source> operands{detail::source_of(v)};
+    return detail::node_of<X>(detail::record_with_message(operation_of<print_op>, operands, &info, message));
   } else {
     return detail::same_after_mistake(x);
   }

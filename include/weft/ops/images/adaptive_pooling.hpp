@@ -44,7 +44,7 @@ template <size2d Result, class Expr>
 auto adaptive_pool(const operation& op, const Expr& images) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
-  using To = dims<extent_at<D, 0>::value, Result.height, Result.width, extent_at<D, 3>::value>;
+  using To = with_extent<with_extent<D, 1, Result.height>, 2, Result.width>;
   if constexpr (Expr::symbolic) gpu::compile_kernels<max_pool_op, T>();
   const auto x = materialize(images);
   const shape from = extents_of(x);
