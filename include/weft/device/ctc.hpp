@@ -90,10 +90,10 @@ WEFT_HOST_DEVICE WEFT_INLINE double ctc_sequence(const ctc_batch& batch, const T
       for (std::size_t s = 0; s < states; ++s) to[s] = s < 2 ? emitted[s] : -infinity;
       continue;
     }
-    const double* const from = to - stride;
+    const double *const from = to - stride, *const one_before = from - 1, *const two_before = from - 2;
     WEFT_CTC_LOOP
     for (std::size_t s = 0; s < states; ++s)
-      to[s] = log_add(from[s], from[s - 1], from[s - 2] + skipped[s]) + emitted[s];
+      to[s] = log_add(from[s], one_before[s], two_before[s] + skipped[s]) + emitted[s];
   }
   double log_all = label_count ? -infinity : 0;
   if (frame_count) {

@@ -40,7 +40,7 @@ auto merge_axes(const X& x) {
   shape to;
   for (std::size_t i = 0; i < from.rank; ++i)
     if (i == Axis + 1)
-      to[Axis] *= from[i];
+      to[Axis] *= X::symbolic ? 1 : from[i];  // a node's named extents are codes
     else
       to.push_back(from[i]);
   return viewed<To>(x, to);

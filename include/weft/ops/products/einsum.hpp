@@ -140,16 +140,16 @@ auto merge_axes(const Expr& e) {
     using D = dims_t<Expr>;
     using To = typename axes_merged<D, Begin, Count, typename make_indices<D::rank + 1 - Count>::type>::type;
     const auto x = materialize(e);
-    shape extents;
-    for (std::size_t i = 0; i < D::rank; ++i)
-      if (i > Begin && i < Begin + Count)
-        extents[Begin] *= extents_of(x)[i];
-      else
-        extents.push_back(extents_of(x)[i]);
     if constexpr (Expr::symbolic) {
       remember_extents<To>(*x.erased().builder());
       return under_extents<To>(x, To::spec);
     } else {
+      shape extents;
+      for (std::size_t i = 0; i < D::rank; ++i)
+        if (i > Begin && i < Begin + Count)
+          extents[Begin] *= x.extents()[i];
+        else
+          extents.push_back(x.extents()[i]);
       return under_extents<To>(x, extents);
     }
   }
