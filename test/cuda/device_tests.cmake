@@ -15,6 +15,7 @@ set(device_tests
     ops.einsum
     ops.elementwise_functions
     ops.elementwise_gradients
+    ops.every_operation
     ops.extents
     ops.factorizations
     ops.gather

@@ -188,6 +188,14 @@ struct kernels<batch_gather_op<T>> : installed<batch_gather_op<T>, detail::prepa
   }
 };
 
+/// Sums of rows that a program computes itself, not as a gradient: also of integers.
+template <class T>
+struct kernels<batch_scatter_add_op<T>> : installed<batch_scatter_add_op<T>, detail::prepare_batch_scatter_add<T>> {
+  kernels() {
+    if constexpr (is_differentiable<T>) install<batch_gather_op<T>>({.prepare = detail::prepare_batch_gather<T>});
+  }
+};
+
 }  // namespace weft::gpu
 WEFT_COLD_END
 #endif

@@ -271,7 +271,7 @@ auto scatter_nd(const Indices& indices, const Rows& rows, const shape& extents) 
     const auto x = materialize(rows);
     const auto i = materialize(indices);
     if constexpr (Rows::symbolic || Indices::symbolic) {
-      gpu::compile_kernels<batch_gather_op, T>();
+      gpu::compile_kernels<batch_scatter_add_op, T>();
       auto y = call_operation<batch_scatter_add_op<T>, T, D>(D::spec, lists, x, i);
       detail::remember_extents<D>(*y.erased().builder());
       return y;

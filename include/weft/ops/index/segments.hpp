@@ -123,7 +123,7 @@ auto combined_segments(const X& x, const Ids& ids, const Count&... count) {
   }
   auto y = [&] {
     if constexpr (How == combine::add) {
-      if constexpr (symbolic) gpu::compile_kernels<batch_gather_op, T>();
+      if constexpr (symbolic) gpu::compile_kernels<batch_scatter_add_op, T>();
       return call_operation<batch_scatter_add_op<T>, T, To>(extents, lists, x, ids);
     } else {
       return call_scatter<To>(extents, lists, How, x, ids);
