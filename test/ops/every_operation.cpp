@@ -488,14 +488,14 @@ void check(void (*record)(graph&)) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(elementwise) { check(record_elementwise); }
-BOOST_AUTO_TEST_CASE(arrays) { check(record_arrays); }
-BOOST_AUTO_TEST_CASE(products) { check(record_products); }
-BOOST_AUTO_TEST_CASE(reductions) { check(record_reductions); }
-BOOST_AUTO_TEST_CASE(indices) { check(record_indices); }
-BOOST_AUTO_TEST_CASE(linear_algebra) { check(record_linear_algebra); }
-BOOST_AUTO_TEST_CASE(losses) { check(record_losses); }
-BOOST_AUTO_TEST_CASE(images) { check(record_images); }
-BOOST_AUTO_TEST_CASE(draws) { check(record_draws); }
-BOOST_AUTO_TEST_CASE(signals) { check(record_signals); }
-BOOST_AUTO_TEST_CASE(derivatives) { check(record_derivatives); }
+BOOST_AUTO_TEST_CASE(kernels_of_elementwise) { check(record_elementwise); }
+BOOST_AUTO_TEST_CASE(kernels_of_arrays) { check(record_arrays); }
+BOOST_AUTO_TEST_CASE(kernels_of_products) { check(record_products); }
+BOOST_AUTO_TEST_CASE(kernels_of_reductions) { check(record_reductions); }
+BOOST_AUTO_TEST_CASE(kernels_of_indices) { check(record_indices); }
+BOOST_AUTO_TEST_CASE(kernels_of_linear_algebra) { check(record_linear_algebra); }
+BOOST_AUTO_TEST_CASE(kernels_of_losses) { check(record_losses); }
+BOOST_AUTO_TEST_CASE(kernels_of_images) { check(record_images); }
+BOOST_AUTO_TEST_CASE(kernels_of_draws) { check(record_draws); }
+BOOST_AUTO_TEST_CASE(kernels_of_signals) { check(record_signals); }
+BOOST_AUTO_TEST_CASE(kernels_of_derivatives) { check(record_derivatives); }
