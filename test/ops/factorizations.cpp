@@ -473,3 +473,22 @@ BOOST_AUTO_TEST_CASE(batches_of_factorizations_in_a_step) {
   const auto [w, v] = eigh(x);
   BOOST_CHECK_EQUAL(on.eval(v, with(x, a)).elements(), a.elements());
 }
+
+// What rounding leaves of equal rows stays parallel to them.
+BOOST_AUTO_TEST_CASE(matrices_with_equal_rows_have_singular_values) {
+  for (int seed = 0; seed < 60; ++seed) {
+    tensor<double, dims<5, 4>> a;
+    for (int i = 0; i < 20; ++i) {
+      const int row = i / 4, column = i % 4;
+      const double u = std::sin(seed + 1.3 * row), w = std::cos(0.7 * seed + column / 2);
+      a.data()[i] = 8 * (seed % 3 == 0 ? std::sin(seed + 0.5) : seed % 3 == 1 ? u : u * w);
+    }
+    const auto [u, s, vt] = svd(a);
+    const auto back = eval(matmul(u * expand_dims<0>(s), vt) - a);
+    const auto unit = eval(matmul<transpose_of::a>(u, u));
+    for (std::size_t i = 0; i < 20; ++i) BOOST_CHECK_SMALL(back.data()[i], 1e-13 * 40);
+    for (std::size_t i = 0; i < 4; ++i)
+      for (std::size_t j = 0; j < 4; ++j) BOOST_CHECK_SMALL(unit(i, j) - (i == j), 1e-13);
+    BOOST_CHECK_SMALL(s(3), 1e-13 * 40);
+  }
+}

@@ -330,3 +330,20 @@ BOOST_AUTO_TEST_CASE(indices_that_a_gpu_ignores) {
   check_elements(z, {4, 0});
 }
 #endif
+
+BOOST_AUTO_TEST_CASE(rows_without_a_segment_have_no_softmax) {
+  const auto y = segment_softmax<1>(tensor<float, dims<3>>{1000, 1, 1}, tensor<int, dims<3>>{-1, 0, 0});
+  const auto z = ragged_softmax(tensor<float, dims<4>>{1000, 1, 1, 2000}, tensor<int, dims<2>>{1, 3});
+  BOOST_CHECK_EQUAL(y(0) + z(0) + z(3), 0.0f);
+  BOOST_CHECK_EQUAL(y(1) + z(2), 1.0f);
+}
+
+BOOST_AUTO_TEST_CASE(counts_belong_to_rows) {
+  const tensor<float, dims<dyn<"n">>> x(shape(2), {1, 2});
+  const auto few = [&](std::initializer_list<int> counts) {
+    return repeat(x, tensor<int, dims<dyn<"n">>>(shape(static_cast<std::int64_t>(counts.size())), counts));
+  };
+  BOOST_CHECK_EQUAL(few({1, 2}).elements(), 3u);
+  BOOST_CHECK_THROW(few({1, 2, 3}), error);
+  BOOST_CHECK_THROW(few({1, -2}), error);
+}

@@ -185,9 +185,12 @@ struct reference_factorizations {
       for (std::size_t j = 0; j < length; ++j) rows[i * length + j] = tall ? a[j * n + i] : a[i * n + j];
     for (std::size_t e = 0; e < k * k; ++e) turns[e] = T(e % (k + 1) == 0);
     const double small = std::numeric_limits<T>::epsilon() * (4 + std::sqrt(static_cast<double>(length)));
+    // Rows of this norm are what rounding left of others: to them, they stay parallel.
+    const double floor = small * std::sqrt(detail::dot(k * length, rows, rows));
     const bool converged = sweeps(k, [&](std::size_t p, std::size_t q) {
       T *const x = rows + p * length, *const y = rows + q * length;
       const double xx = detail::dot(length, x, x), yy = detail::dot(length, y, y), xy = detail::dot(length, x, y);
+      if (xx <= floor * floor || yy <= floor * floor) return false;
       if (!(std::abs(xy) > small * std::sqrt(xx) * std::sqrt(yy))) return false;
       const double t = detail::jacobi_tangent(xx, yy, xy), c = 1 / std::sqrt(1 + t * t);
       detail::rotate(length, static_cast<T>(c), static_cast<T>(c * t), x, y);
@@ -201,7 +204,7 @@ struct reference_factorizations {
     for (std::size_t i = 0; vectors && i < k; ++i) {
       const T *const row = rows + at(w.integers[i]) * length, *const turn = turns + at(w.integers[i]) * k;
       for (std::size_t j = 0; j < length; ++j) a[i * length + j] = row[j] / s[i];
-      if (!(s[i] > 0)) detail::complete_rows(i, length, a);
+      if (!(static_cast<double>(s[i]) > floor)) detail::complete_rows(i, length, a);
       for (std::size_t j = 0; j < length; ++j) (tall ? u[j * k + i] : vt[i * n + j]) = a[i * length + j];
       for (std::size_t j = 0; j < k; ++j) (tall ? vt[i * n + j] : u[j * k + i]) = turn[j];
     }

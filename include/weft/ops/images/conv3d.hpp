@@ -163,7 +163,7 @@ auto conv3d_transpose(const A& volumes, const B& filters) {
     using One = dims<detail::extent_at<D, 1>::value>;
     const shape from = extents_of(x);
     const auto windows = detail::merge_axes<2>(detail::as_volumes<One, D>(y, from, from[1]));
-    const std::int64_t depth = from[1] * Options.stride.depth + excess;
+    const std::int64_t depth = (A::symbolic || B::symbolic) ? 0 : from[1] * Options.stride.depth + excess;
     using Sums = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value,
                       detail::extent_at<dims_t<decltype(windows)>, 2>::value, channels>;
     if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<depth_windows_op, T>();

@@ -115,7 +115,7 @@ auto adaptive_depth(const operation& op, const X& x) {
   const shape from = extents_of(x);
   const auto y = adaptive_pool<size2d(Depth, 1)>(
       op, viewed<dims<extent_at<D, 0>::value, extent_at<D, 1>::value, 1, extent_at<Wide, 2>::value>>(
-              wide, shape(from[0], from[1], 1, from[2] * from[3])));
+              wide, shape(from[0], from[1], 1, X::symbolic ? 1 : from[2] * from[3])));
   static_assert(std::is_same_v<value_t<decltype(y)>, T>);
   return viewed<dims<extent_at<D, 0>::value, Depth, extent_at<D, 2>::value, extent_at<D, 3>::value>>(
       y, shape(from[0], Depth, from[2], from[3]));

@@ -46,12 +46,21 @@ auto repeat(const Expr& e, const Counts& counts) {
     const auto x = let(e);
     return repeat<Bound, Count>(x, detail::in_graph(*x.erased().builder(), eval(counts)));
   } else {
-    using N = value_t<Counts>;
+    using N = std::int64_t;  // of which the sums do not overflow
     using Rows = std::conditional_t<symbolic, dims_t<dims<Bound>>, dims_t<dims<Count>>>;
     using To = detail::with_rows<D, 1, Rows>;
     if constexpr (symbolic) gpu::compile_kernels<batch_gather_op, T>();
     const auto x = materialize(e);
-    const auto ends = materialize(cumsum<0>(counts));
+    const auto numbers = materialize(cast<N>(counts));
+    if constexpr (!symbolic) {
+      if (numbers.extents()[0] != x.extents()[0])
+        throw error(error_code::invalid_argument, "repeat",
+                    {"needs a count for each of ", x.extents()[0], " rows, not ", numbers.extents()[0], " counts"});
+      for (std::size_t i = 0; i < numbers.elements(); ++i)
+        if (numbers.data()[i] < 0)
+          throw error(error_code::invalid_argument, "repeat", {"a count is ", numbers.data()[i]});
+    }
+    const auto ends = materialize(cumsum<0>(numbers));
     std::int64_t total = 0;
     if constexpr (!symbolic) total = ends.elements() ? static_cast<std::int64_t>(ends.data()[ends.elements() - 1]) : 0;
     const auto places = detail::counted_from_0<N, Rows>(ends, total);

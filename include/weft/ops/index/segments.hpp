@@ -174,7 +174,11 @@ auto reduced_segments(const Expr& e, const Given& given, const Count&... count) 
                        maximum(rows_of_segments<Rule, N, X>(ids, count...), T(1)));
   } else if constexpr (Form == segment_form::softmax) {
     const auto largest = stop_gradient(combined_segments<combine::max, Rule, N>(x, ids, count...));
-    const auto powers = materialize(exp(x - spread_segments<Rule>(largest, ids)));
+    // A row that is skipped has no largest element, and could overflow.
+    const auto is_kept = spread_segments<Rule>(materialize(ones_like(largest)), ids) != T(0);
+    const auto below =
+        weft::select(is_kept, x - spread_segments<Rule>(largest, ids), -std::numeric_limits<T>::infinity());
+    const auto powers = materialize(exp(below));
     const auto sums = combined_segments<combine::add, Rule, N>(powers, ids, count...);
     const auto scale = materialize(T(1) / weft::select(sums == T(0), std::numeric_limits<T>::infinity(), sums));
     return materialize(powers * spread_segments<Rule>(scale, ids));

@@ -105,13 +105,14 @@ auto quantile_of_rows(const X& x, const Q& q) {
     } else if constexpr (Between == quantile_method::nearest) {
       const auto even = 2.0 * floor(below / 2.0 + 0.5);  // of the two nearest ranks
       return at(weft::select(rank - below == 0.5, even, floor(rank + 0.5)));
+    } else if constexpr (Between == quantile_method::midpoint) {
+      // Not from the difference, which two infinities do not have.
+      return materialize(static_cast<T>(0.5) * at(below) + static_cast<T>(0.5) * at(above));
     } else {
       using W = dims_t<decltype(q * last)>;
       constexpr std::size_t ones = dims_t<X>::rank - 1;
       const auto weight = [&] {
-        if constexpr (Between == quantile_method::midpoint)
-          return static_cast<T>(0.5);
-        else if constexpr (W::rank == 0)
+        if constexpr (W::rank == 0)
           return materialize(cast<T>(rank - below));
         else
           return columns<ones>(materialize(cast<T>(rank - below)));
