@@ -69,14 +69,11 @@ auto colors_or_mistake(const Expr& images, const F& f) {
 
 }  // namespace detail
 
-#define WEFT_CHECK_COLORS(name)               \
-  static_assert(correct<color_mistake<Expr>>, \
-                #name ": needs float or double images [..., height, width, 3]: cast<float>(x) / 255")
-
 /// Returns the brightness of colours, `[..., 1]` (tf.image.rgb_to_grayscale).
 template <Expression Expr>
 [[nodiscard]] auto rgb_to_grayscale(const Expr& images) {
-  WEFT_CHECK_COLORS(rgb_to_grayscale);
+  static_assert(correct<color_mistake<Expr>>,
+                "rgb_to_grayscale: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
   return detail::colors_or_mistake(
       images, [](const auto& x) { return detail::mix_colors<1>(x, {{0.2989}, {0.5870}, {0.1140}}); });
 }
@@ -91,14 +88,16 @@ template <Expression Expr>
 /// Returns hue, saturation and value, each from 0 to 1 (tf.image.rgb_to_hsv). Grays have hue 0.
 template <Expression Expr>
 [[nodiscard]] auto rgb_to_hsv(const Expr& images) {
-  WEFT_CHECK_COLORS(rgb_to_hsv);
+  static_assert(correct<color_mistake<Expr>>,
+                "rgb_to_hsv: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
   return detail::colors_or_mistake(images, [](const auto& x) { return detail::hsv_of(x); });
 }
 
 /// Returns the colours of hue, saturation and value (tf.image.hsv_to_rgb).
 template <Expression Expr>
 [[nodiscard]] auto hsv_to_rgb(const Expr& images) {
-  WEFT_CHECK_COLORS(hsv_to_rgb);
+  static_assert(correct<color_mistake<Expr>>,
+                "hsv_to_rgb: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
   return detail::colors_or_mistake(images, [](const auto& hsv) {
     const auto x = materialize(hsv);
     return detail::rgb_of(slice<-1, 0, 1>(x), slice<-1, 1, 1>(x), slice<-1, 2, 1>(x));
@@ -108,7 +107,8 @@ template <Expression Expr>
 /// Converts RGB to a brightness and two differences of colour, as in PAL (tf.image.rgb_to_yuv).
 template <Expression Expr>
 [[nodiscard]] auto rgb_to_yuv(const Expr& images) {
-  WEFT_CHECK_COLORS(rgb_to_yuv);
+  static_assert(correct<color_mistake<Expr>>,
+                "rgb_to_yuv: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
   return detail::colors_or_mistake(images, [](const auto& x) {
     return detail::mix_colors<3>(
         x, {{0.299, -0.14714119, 0.61497538}, {0.587, -0.28886916, -0.51496512}, {0.114, 0.43601035, -0.10001026}});
@@ -117,7 +117,8 @@ template <Expression Expr>
 /// The inverse of rgb_to_yuv (tf.image.yuv_to_rgb).
 template <Expression Expr>
 [[nodiscard]] auto yuv_to_rgb(const Expr& images) {
-  WEFT_CHECK_COLORS(yuv_to_rgb);
+  static_assert(correct<color_mistake<Expr>>,
+                "yuv_to_rgb: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
   return detail::colors_or_mistake(images, [](const auto& x) {
     return detail::mix_colors<3>(x, {{1, 1, 1}, {0, -0.394642334, 2.03206185}, {1.13988303, -0.58062185, 0}});
   });
@@ -125,7 +126,8 @@ template <Expression Expr>
 /// Converts RGB to a brightness and two differences of colour, as in NTSC (tf.image.rgb_to_yiq).
 template <Expression Expr>
 [[nodiscard]] auto rgb_to_yiq(const Expr& images) {
-  WEFT_CHECK_COLORS(rgb_to_yiq);
+  static_assert(correct<color_mistake<Expr>>,
+                "rgb_to_yiq: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
   return detail::colors_or_mistake(images, [](const auto& x) {
     return detail::mix_colors<3>(
         x, {{0.299, 0.59590059, 0.2115}, {0.587, -0.27455667, -0.52273617}, {0.114, -0.32134392, 0.31119955}});
@@ -134,7 +136,8 @@ template <Expression Expr>
 /// The inverse of rgb_to_yiq (tf.image.yiq_to_rgb).
 template <Expression Expr>
 [[nodiscard]] auto yiq_to_rgb(const Expr& images) {
-  WEFT_CHECK_COLORS(yiq_to_rgb);
+  static_assert(correct<color_mistake<Expr>>,
+                "yiq_to_rgb: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
   return detail::colors_or_mistake(images, [](const auto& x) {
     return detail::mix_colors<3>(
         x, {{1, 1, 1}, {0.95598634, -0.27201283, -1.10674021}, {0.6208248, -0.64720424, 1.70423049}});
@@ -174,7 +177,8 @@ template <Expression Expr>
 /// Multiplies the saturation, up to 1 (tf.image.adjust_saturation).
 template <Expression Expr>
 [[nodiscard]] auto adjust_saturation(const Expr& images, double factor) {
-  WEFT_CHECK_COLORS(adjust_saturation);
+  static_assert(correct<color_mistake<Expr>>,
+                "adjust_saturation: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
   return detail::colors_or_mistake(images, [&](const auto& x) {
     using T = value_t<Expr>;
     const auto hsv = detail::hsv_of(x);
@@ -186,14 +190,13 @@ template <Expression Expr>
 /// Adds to the hue, which is a circle of length 1 (tf.image.adjust_hue).
 template <Expression Expr>
 [[nodiscard]] auto adjust_hue(const Expr& images, double delta) {
-  WEFT_CHECK_COLORS(adjust_hue);
+  static_assert(correct<color_mistake<Expr>>,
+                "adjust_hue: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
   return detail::colors_or_mistake(images, [&](const auto& x) {
     const auto hsv = detail::hsv_of(x);
     const auto hue = materialize(slice<-1, 0, 1>(hsv) + static_cast<value_t<Expr>>(delta));
     return detail::rgb_of(materialize(hue - floor(hue)), slice<-1, 1, 1>(hsv), slice<-1, 2, 1>(hsv));
   });
 }
-
-#undef WEFT_CHECK_COLORS
 
 }  // namespace weft
