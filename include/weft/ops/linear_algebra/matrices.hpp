@@ -74,7 +74,7 @@ symbol lower_part(symbol x, int diagonal = 0) {
 }
 template <class T>
 symbol upper_part(symbol x, int diagonal = 0) {
-  return math::select(diagonal_numbers<T>(x) < diagonal, 0, x);
+  return math::select(diagonal_numbers<T>(x) <= diagonal - 1, 0, x);  // `less` is not in matrix_primitives
 }
 /// Replaces the main diagonal.
 template <class T>

@@ -21,7 +21,7 @@ template <class T>
 struct logcumsumexp_op {
   static constexpr const char* name = "logcumsumexp";
   using attributes = scan_attributes;
-  static constexpr primitive_set gradient_uses{primitive::log, primitive::abs, primitive::less};
+  static constexpr primitive_set gradient_uses{primitive::log, primitive::abs, primitive::less, primitive::select};
   template <class Sum>
   static device::log_sum_scan<T, Sum> scan(const attributes&) {
     return {};
