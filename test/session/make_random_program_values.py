@@ -5,9 +5,10 @@ autograd, for test/session/random_graphs.cpp to compare Weft with.
 usage: WEFT_RANDOM_WRITE=programs.txt test_session_random_graphs --run_test=programs_compute_what_pytorch_computes
        PYTHON make_random_program_values.py programs.txt > random_program_values.txt     with a PYTHON that has torch
 
-The programs, and behind each a line `values`: the loss, the last matrix, the loss's gradients with respect to the first
-matrix, row and weights, and of those with respect to the filters and the pictures a weighted sum. Blocks are as in
-random/blocks.hpp, of width 4.
+The programs are those of the seeds 0, 1, ... that have a block which occurs fewer than five times in the programs before,
+until every block occurs five times (write_programs in random_graphs.cpp). Behind each is a line `values`: the loss, the
+last matrix, the loss's gradients with respect to the first matrix, row and weights, and of those with respect to the
+filters and the pictures a weighted sum. Blocks are as in random/blocks.hpp, of width 4.
 """
 import math
 import sys
@@ -83,13 +84,21 @@ def loop_dense(a, b):
     return a
 
 
+def channels_first(a):
+    return a.permute(0, 3, 1, 2)
+
+
+def channels_last(a):
+    return a.permute(0, 2, 3, 1)
+
+
 def conv(a, b):
-    y = F.conv2d(a.permute(0, 3, 1, 2), b.permute(3, 2, 0, 1), padding=1).permute(0, 2, 3, 1)
-    return torch.tanh(y * 0.3)
+    y = F.conv2d(channels_first(a), b.permute(3, 2, 0, 1), padding=1)
+    return torch.tanh(channels_last(y) * 0.3)
 
 
 def pooled(how, a):
-    return how(a.permute(0, 3, 1, 2), 2)
+    return how(channels_first(a), 2)
 
 
 def column(a):
@@ -133,6 +142,20 @@ def normalised(a):
     return centred * torch.rsqrt(square(centred).mean(-1, keepdim=True) + 0.5)
 
 
+def cumprod_both(a):
+    before = torch.cat([torch.ones(1, 4), tanh(a).flip(0)])
+    return torch.cumprod(before, 0)[:-1].flip(0)
+
+
+def unfolded(a):
+    return tanh(channels_last(F.fold(F.unfold(channels_first(a), 3, padding=1), (4, 4), 3, padding=1)) * 0.1)
+
+
+def resized(a):
+    y = F.interpolate(pooled(F.avg_pool2d, a), (4, 4), mode="bilinear")
+    return channels_last(y) * 0.5 + tanh(a)
+
+
 where, tanh = torch.where, torch.tanh
 
 BLOCKS = {
@@ -161,6 +184,9 @@ BLOCKS = {
     "cumsum_exclusive": ("M", lambda a: tanh(cumsum(a, 1, exclusive=True) * 0.3)),
     "cumsum_reverse": ("M", lambda a: tanh(cumsum(a, 0, reverse=True) * 0.1)),
     "cumsum_both": ("M", lambda a, b: tanh(cumsum(a, 0, True, True) * 0.1) + b),
+    "cumprod_both": ("M", cumprod_both),
+    "logcumsumexp_of": ("M", lambda a: tanh(torch.logcumsumexp(a.flip(1), 1).flip(1) * 0.3)),
+    "cummax_of": ("M", lambda a: torch.cummax(a, 1).values),
     "sort_rows": ("M", lambda a: torch.sort(a, dim=1, stable=True).values),
     "sort_columns": ("M", lambda a: torch.sort(a, dim=0, descending=True, stable=True).values),
     "pool_scale": ("M", lambda a, b: a * square(pooled(F.max_pool2d, b)).mean()),
@@ -171,16 +197,22 @@ BLOCKS = {
     "reversed": ("M", lambda a, b: a.flip(0) * 0.5 + b.flip(1)),
     "stepped": ("M", lambda a: F.pad(a[:, [3, 1]], (1, 1)) + tanh(a)),
     "pad_slice": ("M", lambda a, b: F.pad(a[:, 1:2], (1, 2)) + b),
+    "rolled": ("M", lambda a: torch.roll(a, (2, -1), (0, 1))),
     "batched_t": ("M", batched_t),
     "batched": ("M", lambda a, b, c: (squares(a) @ b[0:2, 1:3] * 0.5).reshape(-1, 4) + c),
+    "einsum_of": ("M", lambda a, b, c: tanh(torch.einsum("bi,ij,bj->bi", a, b, c))),
     "squares_minus": ("M", lambda a, b: a - b.mean()),
     "erf_sin": ("M", lambda a, b: torch.erf(a) + torch.sin(b) * 0.5),
     "cos_mul": ("M", lambda a, b: torch.cos(a * 2) * b),
+    "trigonometric": ("M", lambda a, b: torch.atan2(torch.asinh(a), torch.cosh(tanh(b)))),
+    "special": ("M", lambda a: torch.erfc(a) * F.mish(a)),
+    "log_of_sums": ("M", lambda a, b: torch.logaddexp(torch.hypot(a, torch.tensor(0.5)), b)),
     "pow_of": ("M", lambda a, b: torch.pow(square(tanh(a)) + 0.5, tanh(b))),
     "activated": ("M", lambda a, b: F.gelu(a) * 0.5 + F.silu(b) - F.softsign(a * b)),
     "kinked": ("M", lambda a, b, c: F.relu6(a + 1.0) * 0.3 - F.hardswish(b)
                + torch.where(a > 0, a, torch.sigmoid(c) * a) * 0.5),
     "exponential_units": ("M", lambda a, b: F.elu(a) * 0.5 + F.selu(b) * 0.3 + F.gelu(b, approximate="tanh") * 0.1),
+    "clamped": ("M", lambda a, b: torch.clamp(F.softshrink(a), b, b + 1)),
     "independent_loss": ("M", lambda a, b: F.binary_cross_entropy_with_logits(a, torch.sigmoid(b), reduction="none")
                          * 0.5),
     "robust_loss": ("M", lambda a, b: F.huber_loss(a, tanh(b), reduction="none", delta=0.7) * 0.5
@@ -198,6 +230,7 @@ BLOCKS = {
     "conditional": ("M", lambda p, a, b: tanh(a) * b if p > 0.1 else a * 0.5 - b),
     "loop": ("M", loop),
     "loop_dense": ("M", loop_dense),
+    "recomputed": ("M", lambda a, b: tanh(a @ b)),
     "reshaped": ("M", reshaped),
     "normalised": ("M", normalised),
     "slice_computed": ("M", lambda a, b: a * 0.5 + tanh(a).narrow(1, int(b.min()), 1)),
@@ -214,8 +247,14 @@ BLOCKS = {
     "spread": ("R", lambda a: torch.std(a, 0, correction=0) * 0.5 + tanh(torch.var(a, 0, correction=0))),
     "row_norms": ("R", lambda a, b: torch.linalg.vector_norm(a, math.inf, 0) * 0.3
                   - torch.linalg.vector_norm(b, 1, 0) * 0.1),
+    "bins": ("R", lambda a: torch.bincount(a, minlength=4).double() * 0.2),
     "diagonal": ("R", lambda a: torch.diagonal(a)),
     "banded": ("W", lambda a, b: torch.triu(torch.tril(a), -1) + torch.diag(tanh(b)) * 0.5),
+    "set_diagonal": ("W", lambda a, b: torch.diagonal_scatter(tanh(a), b)),
+    "kron_of": ("W", lambda a, b: torch.kron(a.reshape(2, 2), b.reshape(2, 2))),
+    "segment_sums": ("W", lambda a, b: tanh(torch.zeros(4, 4).index_add(0, b, a))),
+    "scatter_rows": ("W", lambda a, b, c: tanh(torch.index_copy(torch.index_add(a, 0, b, c), 0, b, c))),
+    "scatter_largest": ("W", lambda a, b, c: torch.index_reduce(a, 0, b, c, "amax")),
     "gram": ("W", lambda a, b: tanh(a.T @ b * 0.2)),
     "scale_weights": ("W", lambda a, b: a * b.reshape(4, 1)),
     "transposed": ("W", lambda a: a.T),
@@ -225,6 +264,10 @@ BLOCKS = {
     "product_ww": ("W", lambda a, b: a @ b * 0.5),
     "product_wwt": ("W", lambda a, b, c: a @ b.T * 0.5 + c * 0.25),
     "solve_of": ("W", lambda a, b: torch.linalg.solve(near_unit(a).T, b)),
+    "cholesky_of": ("W", lambda a: torch.linalg.cholesky(near_unit(a) @ near_unit(a).T)),
+    "q_of": ("W", lambda a: torch.linalg.qr(near_unit(a)).Q),
+    "triangle_of": ("W", lambda a, b: torch.linalg.solve_triangular(near_unit(a), b, upper=True)),
+    "exponential_of": ("W", lambda a: torch.linalg.matrix_exp(tanh(a) * 0.25)),
     "cumsum_weights": ("W", lambda a: tanh(cumsum(a, 0) * 0.3)),
     "row_mean": ("C", lambda a, b: column((a * b).mean(1))),
     "kept_sum": ("C", lambda a: a.sum(1, keepdim=True) * 0.25),
@@ -233,6 +276,7 @@ BLOCKS = {
     "smoothed_loss": ("C", lambda a, b: column(F.cross_entropy(a, b, reduction="none", label_smoothing=0.2)) * 0.3),
     "row_logsumexp": ("C", lambda a: torch.logsumexp(a, 1, keepdim=True) * 0.3),
     "row_norm": ("C", lambda a: torch.linalg.vector_norm(a, 2, 1, keepdim=True) * 0.5),
+    "picked": ("C", lambda a, b, c: column(tanh(a)[b, c])),
     "class_loss": ("C", lambda a, b: column(cross_entropy(a, b)) * 0.3),
     "batch_taken": ("C", lambda a, b: column(torch.gather(tanh(a), 1, b.reshape(-1, 1))[:, 0]) * 0.5),
     "top_mean": ("C", lambda a: column(ordered(a).values[:, :2].mean(1))),
@@ -244,6 +288,7 @@ BLOCKS = {
     "mean_loss": ("S", lambda a, b: cross_entropy(a, b).mean()),
     "mean_pool": ("S", lambda a: pooled(F.avg_pool2d, a).mean()),
     "determinant_of": ("S", lambda a: torch.linalg.det(near_unit(a))),
+    "log_determinant_of": ("S", lambda a: torch.linalg.slogdet(near_unit(a)).logabsdet),
     "trace_of": ("S", lambda a: torch.trace(a) * 0.3 + square(a).sum() * 0.025),
     "masked_mean": ("S", lambda a, b: a[b].sum() * 0.01),
     "deviation": ("S", lambda a: torch.sqrt(square(a).mean() + 0.1)),
@@ -253,6 +298,7 @@ BLOCKS = {
     "second_best": ("L", lambda a: ordered(a).indices[:, 1]),
     "smallest_index": ("L", lambda a: torch.sort(a, dim=1, stable=True).indices[:, 0]),
     "class_of": ("L", lambda a: torch.clamp(torch.abs(a.reshape(-1)) * 2, max=3).long()),
+    "bits_of": ("L", lambda a, b: a ^ (b >> 1)),
     "middle": ("L", lambda a, b: (a + b) // 2),
     "select_labels": ("L", lambda a, b: where(a < b, b - a, a)),
     "less_of": ("B", lambda a, b: a < b),
@@ -264,6 +310,8 @@ BLOCKS = {
     "conv": ("P", conv),
     "batch_normal_pictures": ("P", lambda a, b: torch.relu(normalized(a, (0, 1, 2), b[0:2], b[1:3])) * 0.5),
     "group_normal": ("P", lambda a, b: normalized(a, (1, 2, 3), b[0:2], b[1:3])),
+    "unfolded": ("P", unfolded),
+    "resized": ("P", resized),
     "tanh_pictures": ("P", lambda a, b: tanh(a) * b),
     "flipped": ("P", lambda a: a.flip(1, 2) * 0.5 + a.flip(0, 1, 2, 3)),
     "swapped": ("P", lambda a: a.permute(0, 2, 1, 3)),

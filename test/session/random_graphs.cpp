@@ -285,6 +285,23 @@ random_program program_without_draws(unsigned seed) {
   return p;
 }
 
+/// Writes the programs of seeds 0, 1, ... until every block that PyTorch has occurs `often` times. Skips programs whose
+/// blocks have all occurred as often before.
+void write_programs(std::ostream& file) {
+  constexpr int often = 5;
+  std::vector<int> times(doubles::known().size());
+  std::size_t rare = 0;
+  for (const block_description& b : doubles::known()) rare += !(b.flags & (draws | writes | rounds));
+  for (unsigned seed = 0; rare > 0; ++seed) {
+    const random_program p = program_without_draws(seed);
+    bool wanted = false;
+    for (const instruction& i : p.steps) wanted = wanted || times[i.block] < often;
+    if (!wanted) continue;
+    for (const instruction& i : p.steps) rare -= ++times[i.block] == often;
+    file << to_string(doubles::known(), p);
+  }
+}
+
 /// Compares a program with the values that random_program_values.txt has of it, in its order.
 verdict check_against(const random_program& p, const std::vector<double>& values) {
   built b(p);
@@ -395,7 +412,7 @@ BOOST_AUTO_TEST_CASE(a_crash_prints_the_program) {
 BOOST_AUTO_TEST_CASE(programs_compute_what_pytorch_computes) {
   if (const char* const to = setting("WEFT_RANDOM_WRITE")) {
     std::ofstream file(to);
-    for (unsigned seed = 0; seed < 200; ++seed) file << to_string(doubles::known(), program_without_draws(seed));
+    write_programs(file);
     return;
   }
   const crash_report reports;
@@ -420,5 +437,5 @@ BOOST_AUTO_TEST_CASE(programs_compute_what_pytorch_computes) {
       BOOST_REQUIRE_MESSAGE(read_step(doubles::known(), p, line), line);
     }
   }
-  BOOST_CHECK_EQUAL(programs, 200u);
+  BOOST_CHECK_EQUAL(programs, 119u);
 }

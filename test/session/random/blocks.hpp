@@ -4,18 +4,39 @@
 #include <type_traits>
 #include <utility>
 #include <weft/control_flow.hpp>
+#include <weft/graph/checkpointed.hpp>
 #include <weft/graph/random.hpp>
 #include <weft/ops/arrays/diagonal.hpp>
+#include <weft/ops/arrays/kron.hpp>
 #include <weft/ops/arrays/reverse.hpp>
+#include <weft/ops/arrays/roll.hpp>
 #include <weft/ops/arrays/stack.hpp>
+#include <weft/ops/elementwise/activations.hpp>
+#include <weft/ops/elementwise/bits.hpp>
+#include <weft/ops/elementwise/clamp.hpp>
+#include <weft/ops/elementwise/special.hpp>
+#include <weft/ops/elementwise/trigonometry.hpp>
+#include <weft/ops/images/resize.hpp>
+#include <weft/ops/images/unfold.hpp>
+#include <weft/ops/index/bincount.hpp>
 #include <weft/ops/index/gather.hpp>
+#include <weft/ops/index/scatter.hpp>
+#include <weft/ops/index/segments.hpp>
 #include <weft/ops/index/sort.hpp>
 #include <weft/ops/index/unique.hpp>
+#include <weft/ops/linear_algebra/cholesky.hpp>
 #include <weft/ops/linear_algebra/lu.hpp>
+#include <weft/ops/linear_algebra/matrix_functions.hpp>
+#include <weft/ops/linear_algebra/qr.hpp>
+#include <weft/ops/linear_algebra/triangular_solve.hpp>
 #include <weft/ops/losses/losses.hpp>
+#include <weft/ops/products/einsum.hpp>
 #include <weft/ops/random/categorical.hpp>
 #include <weft/ops/random/dropout.hpp>
 #include <weft/ops/random/shuffle.hpp>
+#include <weft/ops/reduce/cummax.hpp>
+#include <weft/ops/reduce/cumprod.hpp>
+#include <weft/ops/reduce/logcumsumexp.hpp>
 #include <weft/ops/reduce/normalization.hpp>
 #include <weft/ops/reduce/reductions.hpp>
 #include <weft/ops/reduce/scan.hpp>
@@ -95,8 +116,8 @@ struct world {
   }
 
   S loss() {
-    return let(mean(last<M>() * last<R>()) + mean(square(last<W>())) + 0.1 * last<S>() + 0.1 * mean(last<C>()) +
-               0.1 * mean(last<P>()));
+    const auto others = let(last<S>() + mean(last<C>()) + mean(last<P>()));
+    return let(mean(last<M>() * last<R>()) + mean(square(last<W>())) + 0.1 * others);
   }
 
   /// Extents of a leaf or variable.
@@ -228,6 +249,9 @@ struct world {
   static M cumsum_exclusive(M a) { return let(tanh(cumsum<-1>(a, {.exclusive = true}) * 0.3)); }
   static M cumsum_reverse(M a) { return let(tanh(cumsum<0>(a, {.reverse = true}) * 0.1)); }
   static M cumsum_both(M a, M b) { return let(tanh(cumsum<0>(a, {.exclusive = true, .reverse = true}) * 0.1) + b); }
+  static M cumprod_both(M a) { return cumprod<0>(tanh(a), {.exclusive = true, .reverse = true}); }
+  static M logcumsumexp_of(M a) { return let(tanh(logcumsumexp<1>(a, {.reverse = true}) * 0.3)); }
+  static M cummax_of(M a) { return cummax<1>(a).values; }
   static M sort_rows(M a) { return sort<1>(a); }
   static M sort_columns(M a) { return sort<0>(a, direction::descending); }
   static M pool_scale(M a, P b) { return let(a * mean(square(max_pool2d<2>(b)))); }
@@ -247,6 +271,7 @@ struct world {
   static M reversed(M a, M b) { return let(reverse<0>(a) * 0.5 + reverse<-1>(b)); }
   static M stepped(M a) { return let(pad<1, 1, Width / 2 - 1>(slice<1, Width - 1, Width / 2, -2>(a)) + tanh(a)); }
   static M pad_slice(M a, M b) { return let(pad<1, 1, 2>(slice<1, 1, Width - 3>(a)) + b); }
+  static M rolled(M a) { return roll<0, 1>(a, 2, -1); }
   static M batched_t(M a, M b, R c) {
     const auto products = matmul<transpose_of::a>(squares(a), squares(b)) * 0.5 + reshape<dims<side, side>>(c);
     return let(flat(tanh(products)));
@@ -254,14 +279,19 @@ struct world {
   static M batched(M a, W b, M c) {
     return let(flat(matmul(squares(a), slice<0, 0, side>(slice<1, 1, side>(b))) * 0.5) + c);
   }
+  static M einsum_of(M a, W b, M c) { return let(tanh(einsum<"bi,ij,bj->bi">(a, b, c))); }
   static M squares_minus(M a, M b) { return let(flat(squares(a)) - mean(b)); }
   static M erf_sin(M a, M b) { return let(erf(a) + sin(b) * 0.5); }
   static M cos_mul(M a, M b) { return let(cos(a * 2.0) * b); }
+  static M trigonometric(M a, M b) { return let(atan2(asinh(a), cosh(tanh(b)))); }
+  static M special(M a) { return let(erfc(a) * mish(a)); }
+  static M log_of_sums(M a, R b) { return let(logaddexp(hypot(a, 0.5), b)); }
   static M pow_of(M a, M b) { return let(pow(square(tanh(a)) + 0.5, tanh(b))); }
   static M softplus_of(M a, M b) { return let(softplus(a) * 0.5 - b); }
   static M activated(M a, M b) { return let(gelu(a) * 0.5 + silu(b) - softsign(a * b)); }
   static M kinked(M a, M b, R c) { return let(relu6(a + 1.0) * 0.3 - hard_swish(b) + leaky_relu(a, sigmoid(c)) * 0.5); }
   static M exponential_units(M a, M b) { return let(elu(a) * 0.5 + selu(b) * 0.3 + gelu_tanh(b) * 0.1); }
+  static M clamped(M a, R b) { return let(clamp(soft_shrink(a), b, b + 1)); }
   static M independent_loss(M a, M b) { return let(sigmoid_cross_entropy(a, sigmoid(b)) * 0.5); }
   static M robust_loss(M a, M b) {
     return let(huber_loss(a, tanh(b), 0.7) * 0.5 - hinge_loss(b, cast<T>(a > 0)) * 0.1);
@@ -296,6 +326,9 @@ struct world {
                                    [](auto i, auto x, auto y) { return std::tuple{i + 1, tanh(matmul(x, y) * 0.7)}; },
                                    {.max_iterations = 3}, tensor<int>(0), a, invariant(b));
     return x;
+  }
+  static M recomputed(M a, W b) {
+    return checkpointed([](auto x, auto y) { return tanh(matmul(x, y)); }, a, b);
   }
   static M dropped(M a) { return dropout(a, 0.3); }
   static M uniform_add(world& at, M a) {
@@ -346,9 +379,16 @@ struct world {
   static R row_norms(M a, M b) {
     return let(norm<0, norm_order::infinity>(a) * 0.3 - norm<0, norm_order::one>(b) * 0.1);
   }
+  static R bins(L a) { return let(cast<T>(bincount<Width>(a)) * 0.2); }
   static R diagonal(W a) { return diag_part(a); }
 
   static W banded(W a, R b) { return let(band_part(a, 1, 0) + diag(tanh(b)) * 0.5); }
+  static W set_diagonal(W a, R b) { return set_diag(tanh(a), b); }
+  static W kron_of(R a, R b) { return kron(reshape<dims<side, side>>(a), reshape<dims<side, side>>(b)); }
+  static W segment_sums(M a, L b) { return let(tanh(unsorted_segment_sum<Width>(a, b))); }
+  // The gradient of an update reaches all of several rows with one index.
+  static W scatter_rows(W a, L b, M c) { return let(tanh(scatter<0>(scatter<0>(a, b, c, combine::add), b, c))); }
+  static W scatter_largest(W a, L b, M c) { return scatter<0>(a, b, c, combine::max); }
   static W gram(M a, M b) { return let(tanh(matmul<transpose_of::a>(a, b) * 0.2)); }
   static W scale_weights(W a, R b) { return let(a * reshape<dims<Width, 1>>(b)); }
   static W transposed(W a) { return transpose(a); }
@@ -360,6 +400,13 @@ struct world {
   static W product_ww(W a, W b) { return let(matmul(a, b) * 0.5); }
   static W product_wwt(W a, W b, R c) { return let(matmul<transpose_of::b>(a, b) * 0.5 + c * 0.25); }
   static W solve_of(world& at, W a, W b) { return solve<transpose_of::a>(near_unit(at, a), b); }
+  static W cholesky_of(world& at, W a) {
+    const auto n = near_unit(at, a);
+    return cholesky(matmul<transpose_of::b>(n, n));
+  }
+  static W q_of(world& at, W a) { return std::get<0>(qr(near_unit(at, a))); }
+  static W triangle_of(world& at, W a, W b) { return triangular_solve(near_unit(at, a), b, {.lower = false}); }
+  static W exponential_of(W a) { return matrix_exp(tanh(a) * (1.0 / Width)); }
   static W cumsum_weights(W a) { return let(tanh(cumsum<0>(a) * 0.3)); }
 
   static C row_mean(M a, M b) { return let(as_column(mean<1>(a * b))); }
@@ -371,6 +418,7 @@ struct world {
   }
   static C row_logsumexp(M a) { return let(logsumexp<1, keep_dims>(a) * 0.3); }
   static C row_norm(M a) { return let(norm<1, keep_dims>(a) * 0.5); }
+  static C picked(W a, L b, L c) { return let(as_column(gather_nd(tanh(a), stack<1>(b, c)))); }
   static C class_loss(M a, L b) { return let(as_column(softmax_cross_entropy(a, b)) * 0.3); }
   static C batch_taken(M a, L b) { return let(as_column(batch_gather<1>(tanh(a), b)) * 0.5); }
   static C top_mean(M a) { return let(as_column(mean<1>(top_k<2>(a).values))); }
@@ -386,6 +434,7 @@ struct world {
   static S mean_loss(M a, L b) { return let(mean(softmax_cross_entropy(a, b))); }
   static S mean_pool(P a) { return let(mean(avg_pool2d<2>(a))); }
   static S determinant_of(world& at, W a) { return let(determinant(near_unit(at, a))); }
+  static S log_determinant_of(world& at, W a) { return std::get<1>(slogdet(near_unit(at, a))); }
   static S trace_of(W a) { return let(matrix_trace(a) * 0.3 + l2_loss(a) * 0.05); }
   static S masked_mean(M a, B b) { return let(sum(boolean_mask(a, b).values) * 0.01); }
   static S deviation(M a) { return let(sqrt(mean(square(a)) + 0.1)); }
@@ -401,6 +450,7 @@ struct world {
   }
   static L smallest_index(M a) { return reshape<dims<batch{}>>(slice<1, 0, 1>(argsort<1>(a))); }
   static L class_of(C a) { return let(cast<std::int32_t>(minimum(reshape<dims<batch{}>>(abs(a) * 2.0), 3.0))); }
+  static L bits_of(L a, L b) { return let(a ^ (b >> 1)); }
   static L middle(L a, L b) { return let((a + b) / 2); }
   static L select_labels(L a, L b) { return let(select(a < b, b - a, a)); }
 
@@ -418,6 +468,11 @@ struct world {
     return let(y.result * 0.5);
   }
   static P group_normal(P a, R b) { return group_normalization<1>(a, slice<0, 0, 2>(b), slice<0, 1, 2>(b), {0.1}); }
+  static P unfolded(P a) {
+    constexpr unfold_options windows{.window = 3, .pad = padding::of(1)};
+    return let(tanh(fold<4, 4, windows>(unfold<windows>(a)) * 0.1));
+  }
+  static P resized(P a) { return let(resize_bilinear<4, 4>(avg_pool2d<2>(a)) * 0.5 + tanh(a)); }
   static P tanh_pictures(P a, P b) { return let(tanh(a) * b); }
   static P flipped(P a) { return let(reverse<1, 2>(a) * 0.5 + reverse(a)); }
   static P swapped(P a) { return transpose<0, 2, 1, 3>(a); }
@@ -517,16 +572,22 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(reversed, smooth),
       RANDOM_BLOCK(stepped, smooth),
       RANDOM_BLOCK(pad_slice, smooth),
+      RANDOM_BLOCK(rolled, smooth),
       RANDOM_BLOCK(batched_t, smooth),
       RANDOM_BLOCK(batched, smooth),
+      RANDOM_BLOCK(einsum_of, smooth),
       RANDOM_BLOCK(squares_minus, smooth),
       RANDOM_BLOCK(erf_sin, smooth),
       RANDOM_BLOCK(cos_mul, smooth),
+      RANDOM_BLOCK(trigonometric, smooth),
+      RANDOM_BLOCK(special, smooth),
+      RANDOM_BLOCK(log_of_sums, smooth),
       RANDOM_BLOCK(pow_of, smooth),
       RANDOM_BLOCK(softplus_of, smooth),
       RANDOM_BLOCK(activated, 0),
       RANDOM_BLOCK(kinked, 0),
       RANDOM_BLOCK(exponential_units, 0),
+      RANDOM_BLOCK(clamped, 0),
       RANDOM_BLOCK(independent_loss, smooth),
       RANDOM_BLOCK(robust_loss, 0),
       RANDOM_BLOCK(tiled, smooth),
@@ -540,6 +601,7 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(conditional, 0),
       RANDOM_BLOCK(loop, 0),
       RANDOM_BLOCK(loop_dense, smooth),
+      RANDOM_BLOCK(recomputed, smooth),
       RANDOM_BLOCK(dropped, draws),
       RANDOM_BLOCK(uniform_add, draws),
       RANDOM_BLOCK(normal_add, draws),
@@ -562,8 +624,12 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(masked_rows, 0),
       RANDOM_BLOCK(spread, 0),
       RANDOM_BLOCK(row_norms, 0),
+      RANDOM_BLOCK(bins, 0),
       RANDOM_BLOCK(diagonal, smooth),
       RANDOM_BLOCK(banded, smooth),
+      RANDOM_BLOCK(set_diagonal, smooth),
+      RANDOM_BLOCK(kron_of, smooth),
+      RANDOM_BLOCK(segment_sums, 0),
       RANDOM_BLOCK(gram, smooth),
       RANDOM_BLOCK(scale_weights, smooth),
       RANDOM_BLOCK(transposed, smooth),
@@ -581,6 +647,7 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(smoothed_loss, smooth),
       RANDOM_BLOCK(row_logsumexp, smooth),
       RANDOM_BLOCK(row_norm, 0),
+      RANDOM_BLOCK(picked, 0),
       RANDOM_BLOCK(class_loss, 0),
       RANDOM_BLOCK(batch_taken, 0),
       RANDOM_BLOCK(top_mean, 0),
@@ -592,6 +659,7 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(mean_loss, 0),
       RANDOM_BLOCK(mean_pool, smooth),
       RANDOM_BLOCK(determinant_of, smooth),
+      RANDOM_BLOCK(log_determinant_of, smooth),
       RANDOM_BLOCK(trace_of, smooth),
       RANDOM_BLOCK(masked_mean, 0),
       RANDOM_BLOCK(deviation, smooth),
@@ -603,6 +671,7 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(second_best, 0),
       RANDOM_BLOCK(smallest_index, 0),
       RANDOM_BLOCK(class_of, 0),
+      RANDOM_BLOCK(bits_of, 0),
       RANDOM_BLOCK(middle, 0),
       RANDOM_BLOCK(select_labels, 0),
       RANDOM_BLOCK(less_of, 0),
@@ -614,6 +683,8 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(conv, smooth),
       RANDOM_BLOCK(batch_normal_pictures, 0),
       RANDOM_BLOCK(group_normal, smooth),
+      RANDOM_BLOCK(unfolded, smooth),
+      RANDOM_BLOCK(resized, smooth),
       RANDOM_BLOCK(tanh_pictures, smooth),
       RANDOM_BLOCK(flipped, smooth),
       RANDOM_BLOCK(swapped, smooth),
@@ -625,6 +696,26 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(new_row, smooth),
       RANDOM_BLOCK(new_weights, smooth),
   };
+  // Operations whose kernels take long to compile at -O2, as random_float_graphs is.
+  if constexpr (Width == 4) {
+    static const std::vector<block> more = [] {
+      std::vector<block> list = all;
+      for (const block& b : {
+               RANDOM_BLOCK(cumprod_both, smooth),
+               RANDOM_BLOCK(logcumsumexp_of, smooth),
+               RANDOM_BLOCK(cummax_of, 0),
+               RANDOM_BLOCK(cholesky_of, smooth),
+               RANDOM_BLOCK(q_of, smooth),
+               RANDOM_BLOCK(triangle_of, smooth),
+               RANDOM_BLOCK(exponential_of, smooth),
+               RANDOM_BLOCK(scatter_rows, stops),
+               RANDOM_BLOCK(scatter_largest, 0),
+           })
+        list.push_back(b);
+      return list;
+    }();
+    return more;
+  }
 #undef RANDOM_BLOCK
   return all;
 }

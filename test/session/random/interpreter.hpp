@@ -208,7 +208,10 @@ class interpreter {
     const node_def& what = graph_[n].def;
     plan::step_request request;
     request.feeds.push_back({fed_.begin()->first.first, 0});  // has the batch's size
-    for (const value& in : what.inputs) {
+    sequence<value> others = what.inputs;                     // and the results that it runs after
+    for (const std::uint32_t c : graph_[n].control)
+      if (known_.count({c, 0})) others.push_back({c, 0});
+    for (const value& in : others) {
       if (is_operation<constant_op>(graph_[in.node].def.op)) continue;
       if (is_operation<random_position_op>(graph_[in.node].def.op)) continue;  // the session's
       bool twice = false;
