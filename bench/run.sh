@@ -9,8 +9,8 @@
 # environments `torch` and `tf`. Weft and the peers run in turn, case by case, in N rounds (3 by default), since
 # machines are noisy. The table at the end has medians over the rounds, ratios and goals. --quick runs one round of short
 # measurements without the slowest peers; its figures are not for publication. --publish writes
-# docs/explanation/results.json and README.md's table of results, unless a published figure varies by more than 20 % between
-# the rounds.
+# docs/explanation/results.json and README.md's table of results, except for figures that vary by more than 20 % between
+# the rounds, which it names.
 # All rows: build/bench/rows.jsonl; `python3 bench/table.py build/bench/rows.jsonl` prints them again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -302,8 +302,10 @@ echo "$(date +%F), $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $
   "load $(cut -d' ' -f1 /proc/loadavg) at the end${quick:+, a quick look}"
 python3 bench/table.py "$rows"
 if [[ -n $publish ]]; then
+  steady=yes
   python3 bench/table.py "$rows" --results docs/explanation/results.json \
     "$(nproc) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(g++ --version | head -n 1) -O2" \
-    "$(git describe --always --dirty 2> /dev/null || true)"
+    "$(git describe --always --dirty 2> /dev/null || true)" || steady=
   python3 bench/table.py --readme README.md docs/explanation/results.json
+  [[ -n $steady ]]
 fi

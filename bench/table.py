@@ -7,7 +7,8 @@ usage: table.py ROWS.jsonl [--least]
 
 A row is one JSON object: its suite and round, who was measured ("peer"), what was measured (sizes, batches, threads, ...)
 and the figures. Rows that differ in nothing but round and figures are one measurement: the table has the median of its
-rounds. --results refuses a figure that varies by more than 20 % between the rounds: something disturbed it.
+rounds. --results keeps the earlier figure, with its date, where the new one varies by more than 20 % between the rounds:
+something disturbed it.
 "x" is how many times as fast as that peer Weft is, whichever way the figure runs: the median of the rounds'
 ratios, since both were measured a moment apart in each. --least judges a step by its minimum in place of its median,
 which other programs on the machine disturb less.
@@ -227,7 +228,7 @@ def disturbed(by_peer, peer, compared, larger_is_better):
 
 
 def update_results(rows, results, machine, commit):
-    """Replaces the figures that ROWS has. Writes nothing if a figure varies too much."""
+    """Replaces the figures that ROWS has, except those that vary too much, which are named on standard error."""
     path, suites = pathlib.Path(results), read(rows, least=False)
     old = json.loads(path.read_text()) if path.exists() else {}
     kept, faults = {row["what"]: row for row in old.get("rows", [])}, []
@@ -237,18 +238,21 @@ def update_results(rows, results, machine, commit):
                      if "weft" in by_peer and name.startswith(shown.peer) and not name.startswith("weft")}
             if unit == shown.unit and shown.case(dict(asked)) and peers:
                 peer = min(peers, key=peers.get)
-                faults += [f"{shown.title}: {fault}" for fault in disturbed(by_peer, peer, peers, larger_is_better)]
+                new = [f"{shown.title}: {fault}" for fault in disturbed(by_peer, peer, peers, larger_is_better)]
+                faults += new
+                if new:
+                    continue
                 kept[shown.title] = {
                     "what": shown.title, "date": f"{datetime.date.today()}", "machine": machine, "commit": commit, "unit": unit,
                     "weft": statistics.median(by_peer["weft"].values()), "peer": display_name(peer),
                     "peer_figure": statistics.median(by_peer[peer].values()), "times_as_fast": round(peers[peer], 3)}
-    if faults:
-        sys.exit("\n".join([f"{results} is unchanged, because figures vary by more than {VARIATION:.0%} between rounds; "
-                            "measure again on a quiet machine:", *faults]))
     order = [shown.title for shown in SHOWN]
     path.write_text(json.dumps({"rows": [kept[title] for title in order if title in kept]}, indent=2) + "\n")
     missing = [title for title in order if title not in kept]
     print("".join(f"never measured: {title}\n" for title in missing), end="", file=sys.stderr)
+    if faults:
+        sys.exit("\n".join([f"unchanged, since they vary by more than {VARIATION:.0%} between rounds; measure them again on a quiet "
+                            "machine:", *faults]))
 
 
 BEGIN = "<!-- results: bench/table.py --readme writes this table from docs/explanation/results.json -->"
