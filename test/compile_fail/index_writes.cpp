@@ -90,7 +90,7 @@ auto y = unsorted_segment_sum<3>(x, ids);  // right
 
 // case segment_ids: One id for each column.
 // error: segment_ids_do_not_lead
-// error: segment_sum<segments>\(x, ids\): needs integer ids that are the leading extents of x
+// error: segment_mean<segments>\(x, ids\): needs integer ids that are the leading extents of x
 tensor<float, dims<6, 2>> x;
 tensor<std::int32_t, dims<2>> ids;
 auto y = segment_mean<3>(x, ids);                                    // wrong

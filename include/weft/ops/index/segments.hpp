@@ -96,7 +96,11 @@ std::int64_t segment_count(const Ids& ids, const Count&... given) {
   if constexpr (sizeof...(Count) > 0) count = (static_cast<std::int64_t>(given), ...);
   if (count < 0 && sizeof...(Count) == 0)
     for (std::size_t i = 0; i < ids.elements(); ++i)
-      if (const std::int64_t past = static_cast<std::int64_t>(ids.data()[i]) + 1; past > count) count = past;
+      if (const auto id = static_cast<std::int64_t>(ids.data()[i]); id >= count) {
+        if (id == std::numeric_limits<std::int64_t>::max())
+          throw error(error_code::out_of_range, "segments", {"an id is ", id});
+        count = id + 1;
+      }
   if (count < 0 && sizeof...(Count) == 0) count = 0;
   if (count < 0 || (told >= 0 && count != told))
     throw error(

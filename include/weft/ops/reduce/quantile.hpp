@@ -179,7 +179,7 @@ auto kthvalue(const Expr& e, std::int64_t k) {
   static_assert(correct<sort_mistake<Expr, Axis>>, "kthvalue: needs a valid axis and numeric elements");
   if constexpr (correct<sort_mistake<Expr, Axis>>) {
     const auto sorted = detail::sorted_along<Axis>(e, direction::ascending);
-    const tensor<std::int64_t> at(k - 1);
+    const tensor<std::int64_t> at(k < 1 ? -1 : k - 1);  // out of range, as any number below 1
     auto values = gather<Axis>(sorted.values, at);
     auto indices = gather<Axis>(sorted.indices, at);
     return ordered<decltype(values), decltype(indices)>{values, indices};
