@@ -95,3 +95,11 @@ tensor<float, dims<6, 2>> x;
 tensor<std::int32_t, dims<2>> ids;
 auto y = segment_mean<3>(x, ids);                                    // wrong
 auto y = transpose<1, 0>(segment_mean<3>(transpose<1, 0>(x), ids));  // right
+
+// case bins: A graph does not know the largest integer.
+// error: number_of_bins_is_missing
+// error: bincount<n>\(ids\): needs integers, cast<std::int32_t>\(ids\), and in a graph the number of bins
+graph g;
+auto ids = placeholder<int, dims<6>>(g, "ids");
+auto counts = bincount(ids);      // wrong
+auto counts = bincount<10>(ids);  // right

@@ -27,14 +27,20 @@ enum class outliers : unsigned char { clamp, ignore };
 template <int N, outliers Outliers = outliers::clamp, Expression Expr, class Low, class High>
 [[nodiscard]] auto histogram(const Expr& x, const Low& low, const High& high);
 
+/// In a graph, the number of bins is a template argument.
+template <class Bins, bool InGraph>
+struct number_of_bins_is_missing : mistake<InGraph && std::is_same_v<Bins, dims<dyn<"bins">>>> {};
+
 /// The number of bins must be positive.
 template <int N>
 struct bins_not_positive : mistake<(N < 1)> {};
 
 template <auto N, Expression Ids>
 auto bincount(const Ids& given) {
-  using mistake = first_mistake<extents_are_not_valid<dims<N>>, row_indices_not_integers<value_t<Ids>>>;
-  static_assert(correct<mistake>, "bincount<n>(ids): needs integers: cast<std::int32_t>(ids)");
+  using mistake = first_mistake<extents_are_not_valid<dims<N>>, row_indices_not_integers<value_t<Ids>>,
+                                number_of_bins_is_missing<dims<N>, Ids::symbolic>>;
+  static_assert(correct<mistake>,
+                "bincount<n>(ids): needs integers, cast<std::int32_t>(ids), and in a graph the number of bins");
   if constexpr (correct<mistake>) {
     const auto ids = materialize(given);
     return detail::combined_segments<combine::add, index_rule::any, N>(materialize(ones_like<std::int32_t>(ids)), ids);
@@ -47,8 +53,12 @@ template <auto N, Expression Ids, Expression Weights>
 auto bincount(const Ids& ids, const Weights& weights) {
   using mistake =
       first_mistake<extents_are_not_valid<dims<N>>, row_indices_not_integers<value_t<Ids>>,
-                    elements_not_numeric<value_t<Weights>>, written_rows_differ<dims_t<Weights>, dims_t<Ids>>>;
-  static_assert(correct<mistake>, "bincount<n>(ids, weights): needs integers, and numeric weights of their extents");
+                    elements_not_numeric<value_t<Weights>>, written_rows_differ<dims_t<Weights>, dims_t<Ids>>,
+                    number_of_bins_is_missing<dims<N>, Ids::symbolic || Weights::symbolic>>;
+  static_assert(
+      correct<mistake>,
+      "bincount<n>(ids, weights): needs integers, numeric weights of their extents, and in a graph the number "
+      "of bins");
   if constexpr (correct<mistake>)
     return detail::combined_segments<combine::add, index_rule::any, N>(materialize(weights), materialize(ids));
   else
