@@ -347,3 +347,8 @@ BOOST_AUTO_TEST_CASE(counts_belong_to_rows) {
   BOOST_CHECK_THROW(few({1, 2, 3}), error);
   BOOST_CHECK_THROW(few({1, -2}), error);
 }
+
+BOOST_AUTO_TEST_CASE(histograms_of_the_whole_range) {
+  const auto y = histogram<4>(tensor<float, dims<3>>{-3e38f, 3e38f, 0}, -3e38f, 3e38f);
+  BOOST_CHECK(y(0) == 1 && y(1) == 0 && y(2) == 1 && y(3) == 1);
+}

@@ -73,7 +73,8 @@ auto histogram(const Expr& e, const Low& low, const High& high) {
                 "histogram<bins>(x, low, high): needs a positive number of bins, and float or double");
   if constexpr (correct<mistake>) {
     const auto x = materialize(e);
-    const auto place = materialize(floor((x - low) / (high - low) * T(N)));
+    const T half = T(0.5);  // of numbers whose difference may overflow
+    const auto place = materialize(floor((half * x - half * low) / (half * high - half * low) * T(N)));
     if constexpr (Outliers == outliers::clamp)
       return bincount<N>(cast<std::int32_t>(select(place == place, minimum(maximum(place, T(0)), T(N - 1)), T(-1))));
     else

@@ -21,7 +21,8 @@ enum class quantile_method { linear, lower, higher, nearest, midpoint };
 /// `quantile<0>(x, 0.9)`, `quantile<0, keep_dims>(x, 0.9)`, `quantile<0, quantile_method::lower>(x, 0.9)`. q is between
 /// 0 and 1: a number, or a scalar or vector of double. For a vector, the result has a first axis with one element for
 /// each q. If an element is NaN, so is the result. The gradient goes to the elements that determine the result. Throws
-/// invalid_argument if the number q is out of range, and out_of_range for other q, or without elements.
+/// invalid_argument if q is a number or a tensor with a number out of range, and out_of_range for a node with such
+/// numbers (with quantile_method::nearest, only if no element is that near), or without elements.
 template <auto... Axes, Expression Expr, class Q>
 [[nodiscard]] auto quantile(const Expr& e, const Q& q);
 
@@ -65,6 +66,15 @@ inline double checked_quantile(double q) {
   if (!(q >= 0 && q <= 1))
     throw error(error_code::invalid_argument, "quantile", {"q must be between 0 and 1; it is ", std::to_string(q)});
   return q;
+}
+
+/// Checks numbers that are known now.
+template <Expression Q>
+auto checked_quantiles(const Q& q) {
+  const auto known = materialize(q);
+  if constexpr (!Q::symbolic)
+    for (std::size_t i = 0; i < known.elements(); ++i) checked_quantile(known.data()[i]);
+  return known;
 }
 
 /// Appends axes of extent 1.
@@ -161,7 +171,7 @@ auto quantile(const Expr& e, const Q& q) {
   else if constexpr (std::is_arithmetic_v<Q>)
     return detail::quantile_along<method, keeps>(e, detail::checked_quantile(static_cast<double>(q)), axes{});
   else
-    return detail::quantile_along<method, keeps>(e, q, axes{});
+    return detail::quantile_along<method, keeps>(e, detail::checked_quantiles(q), axes{});
 }
 
 template <auto... Axes, Expression Expr>
