@@ -91,6 +91,16 @@ BOOST_AUTO_TEST_CASE(rows_have_jacobians_of_their_own) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_jacobian_of_one_value_has_the_axes_of_the_operand) {
+  graph g;
+  using D = dims<1, 2, 1, 1, 1, 1, 1, 2>;
+  const auto x = placeholder<double, D>(g, "x");
+  const auto j = jacobian(let(sum(x * x)), x);
+  static_assert(std::is_same_v<dims_t<std::remove_const_t<decltype(j)>>, D>);
+  session s{g};
+  BOOST_CHECK_EQUAL(s.eval(j, with(x, tensor<double, D>{1, 2, 3, 4})).data()[3], 8.0);
+}
+
 BOOST_AUTO_TEST_CASE(what_does_not_depend_has_zeros) {
   graph g;
   const auto x = placeholder<float, vec3>(g, "x");

@@ -109,13 +109,14 @@ inline symbol stacked_gradients(symbol y, symbol x, std::int64_t count, bool of_
       reinterpret_cast<double*>(unit.data())[at] = 1;
     symbol v = g.record_constant(unit.data(), {y.type(), unit_extents}, unit_extents);
     if (of_columns) v = broadcast_to(v, of);
-    parts.push_back(expand_dims(products_with_jacobian(y, v, {x})[0], {axis}));
+    const symbol row = products_with_jacobian(y, v, {x})[0];
+    if (count == 1) return reshape(row, stacked.extents);
+    parts.push_back(expand_dims(row, {axis}));
   }
   if (parts.empty()) return fill(g, stacked, 0);
   shape extents = parts[0].extents();
   extents[axis] = count;
-  const symbol all = parts.size() == 1 ? parts[0] : record<concat_op>(parts, {{x.type(), extents}}, {axis});
-  return reshape(all, stacked.extents);
+  return reshape(record<concat_op>(parts, {{x.type(), extents}}, {axis}), stacked.extents);
 }
 
 /// The extents of y followed by those of x.
