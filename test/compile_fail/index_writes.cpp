@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <vector>
 
+#include <weft/ops/index/assign_scatter.hpp>
 #include <weft/ops/index/bincount.hpp>
 #include <weft/ops/index/nonzero.hpp>
 #include <weft/ops/index/one_hot_along.hpp>
@@ -103,3 +104,12 @@ graph g;
 auto ids = placeholder<int, dims<6>>(g, "ids");
 auto counts = bincount(ids);      // wrong
 auto counts = bincount<10>(ids);  // right
+
+// case assign_scatter_rows: The rows are as wide as the indices, not as the variable.
+// error: written_rows_differ
+// error: assign_scatter<axis>\(variable, indices, rows\): needs an axis of the variable, integer indices, and rows
+graph g;
+auto table = variable<float, dims<8, 3>>(g, "table");
+auto ids = placeholder<int, dims<6>>(g, "ids");
+auto put = assign_scatter(table, ids, zeros<float, dims<6, 6>>(g));  // wrong
+auto put = assign_scatter(table, ids, zeros<float, dims<6, 3>>(g));  // right

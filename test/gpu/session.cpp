@@ -10,6 +10,7 @@
 #include <weft/ops/assign_slice.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
+#include <weft/ops/index/assign_scatter.hpp>
 #include <weft/ops/random/dropout.hpp>
 #include <weft/session/gpu_session.hpp>
 #include <weft/session/trace.hpp>
@@ -349,6 +350,16 @@ BOOST_AUTO_TEST_CASE(slices_of_variables_are_written_where_the_variables_are) {
   for (const std::int64_t begin : {0, 3, 2})
     check_close(host.eval(put, with(at, begin), with(keys, in)), device.eval(put, with(at, begin), with(keys, in)), 0);
   check_close(host.get(cache), device.get(cache), 0);
+  const auto which = placeholder<std::int32_t, dims<3>>(g, "which");
+  const auto rows = placeholder<float, dims<3, 5, 2>>(g, "rows");
+  for (const combine how : {combine::update, combine::add, combine::max}) {
+    const auto write = assign_scatter<0>(cache, which, rows, how);
+    const tensor<std::int32_t, dims<3>> twice{2, 0, 2};
+    tensor<float, dims<3, 5, 2>> values;
+    for (int i = 0; i < 30; ++i) values.data()[i] = static_cast<float>((i * 5) % 9);
+    check_close(host.eval(write, with(which, twice), with(rows, values)),
+                device.eval(write, with(which, twice), with(rows, values)), 0);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(values_are_computed_again_and_checked_in_steps_of_a_gpu) {

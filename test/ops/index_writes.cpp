@@ -2,6 +2,7 @@
 #include <limits>
 #include <string>
 #include <vector>
+#include <weft/ops/index/assign_scatter.hpp>
 #include <weft/ops/index/bincount.hpp>
 #include <weft/ops/index/nonzero.hpp>
 #include <weft/ops/index/one_hot_along.hpp>
@@ -351,4 +352,33 @@ BOOST_AUTO_TEST_CASE(counts_belong_to_rows) {
 BOOST_AUTO_TEST_CASE(histograms_of_the_whole_range) {
   const auto y = histogram<4>(tensor<float, dims<3>>{-3e38f, 3e38f, 0}, -3e38f, 3e38f);
   BOOST_CHECK(y(0) == 1 && y(1) == 0 && y(2) == 1 && y(3) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_variables_are_written_in_place) {
+  using D = dims<5, 3>;
+  graph g;
+  tensor<float, D> first;
+  for (int i = 0; i < 15; ++i) first.data()[i] = static_cast<float>((i * 7) % 11);
+  const auto v = variable<float, D>(g, "v", first);
+  const auto at = placeholder<std::int64_t, dims<dyn<"n">>>(g, "at");
+  const auto rows = placeholder<float, dims<dyn<"n">, 3>>(g, "rows");
+  const auto column = placeholder<float, dims<5, 1>>(g, "column");
+  session s{g, {.threads = 2}};
+  const tensor<std::int64_t, dims<dyn<"n">>> which(shape(3), {4, 1, 4});
+  const tensor<float, dims<dyn<"n">, 3>> with_rows(shape(3, 3), {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  for (const combine how : {combine::update, combine::add, combine::mul, combine::min, combine::max}) {
+    const auto put = assign_scatter<0>(v, at, rows, how);
+    const auto right = scatter<0>(v, at, rows, how);
+    const auto [written, expected, before] = s.run(fetch(put, right, v * 1.0f), with(at, which), with(rows, with_rows));
+    BOOST_CHECK(bool(written == expected));
+    BOOST_CHECK(bool(s.get(v) == expected));
+    BOOST_CHECK(bool(before == first));
+    s.set(v, first);
+  }
+  s.run(fetch(assign_scatter<1>(v, tensor<int, dims<1>>{2}, column)),
+        with(column, tensor<float, dims<5, 1>>{9, 8, 7, 6, 5}));
+  BOOST_CHECK(s.get(v)(3, 2) == 6 && s.get(v)(3, 1) == first(3, 1));
+  s.run(fetch(assign_scatter(v, tensor<int, dims<2>>{0, 0}, 1, combine::add)));
+  BOOST_CHECK_EQUAL(s.get(v)(0, 0), first(0, 0) + 2);
+  BOOST_CHECK_THROW(s.run(fetch(assign_scatter(v, tensor<int, dims<1>>{5}, 1.0f))), error);
 }

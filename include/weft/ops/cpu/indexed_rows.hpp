@@ -200,13 +200,15 @@ class written_rows_kernel final : public kernel {
     const T* const x = reinterpret_cast<const T*>(f.buffers[in_]);
     T* const y = reinterpret_cast<T*>(f.buffers[out_]);
     const std::size_t inner = rows_.inner;
-    if (has_before_)
-      __builtin_memcpy(static_cast<void*>(y + begin * inner), f.buffers[before_] + begin * inner * sizeof(T),
-                       (end - begin) * inner * sizeof(T));
-    else if (How == combine::add || How == combine::update)
+    if (has_before_) {
+      if (f.buffers[before_] != f.buffers[out_])  // a variable is written in place
+        __builtin_memcpy(static_cast<void*>(y + begin * inner), f.buffers[before_] + begin * inner * sizeof(T),
+                         (end - begin) * inner * sizeof(T));
+    } else if (How == combine::add || How == combine::update) {
       __builtin_memset(static_cast<void*>(y + begin * inner), 0, (end - begin) * inner * sizeof(T));
-    else
+    } else {
       for (std::size_t i = begin * inner; i < end * inner; ++i) y[i] = device::start_of<T>(How);
+    }
     const std::size_t width = lists_.per_element ? 1 : inner, across = lists_.per_element ? inner : 1;
     device::rows_to_combine<T, How> found{x, y, width, ascend};
     for (std::size_t outer = begin / rows_.extent; end > outer * rows_.extent; ++outer) {

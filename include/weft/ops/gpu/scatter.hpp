@@ -11,8 +11,7 @@ namespace weft::gpu {
 namespace detail {
 
 template <class T>
-kernel* prepare_scatter(const prepare_context& p, device&) {
-  const auto a = attributes_of<scatter_op<T>>(p.node);
+kernel* prepare_scatter_of(const prepare_context& p, const typename scatter_op<T>::attributes& a) {
   switch (a.how) {
     case combine::update:
       return prepare_batch_write<T, combine::update>(p, a.lists);
@@ -25,6 +24,10 @@ kernel* prepare_scatter(const prepare_context& p, device&) {
     default:
       return prepare_batch_write<T, combine::max>(p, a.lists);
   }
+}
+template <class T>
+kernel* prepare_scatter(const prepare_context& p, device&) {
+  return prepare_scatter_of<T>(p, attributes_of<scatter_op<T>>(p.node));
 }
 
 }  // namespace detail
