@@ -14,6 +14,7 @@
 #include "errors.hpp"
 #include "gradient_check.hpp"
 #include "oracle/compare.hpp"
+#include "session_on_cpu.hpp"
 #include "values_of.hpp"
 
 using namespace weft;
@@ -380,5 +381,15 @@ BOOST_AUTO_TEST_CASE(rows_of_variables_are_written_in_place) {
   BOOST_CHECK(s.get(v)(3, 2) == 6 && s.get(v)(3, 1) == first(3, 1));
   s.run(fetch(assign_scatter(v, tensor<int, dims<2>>{0, 0}, 1, combine::add)));
   BOOST_CHECK_EQUAL(s.get(v)(0, 0), first(0, 0) + 2);
-  BOOST_CHECK_THROW(s.run(fetch(assign_scatter(v, tensor<int, dims<1>>{5}, 1.0f))), error);
+  session_on_cpu host(g);  // a GPU cannot throw
+  BOOST_CHECK_THROW(host.run(fetch(assign_scatter(v, tensor<int, dims<1>>{5}, 1.0f))), error);
+}
+
+BOOST_AUTO_TEST_CASE(infinities_are_the_largest_of_sorted_segments) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const tensor<float, dims<3>> x{-infinity, 1, 2};
+  const tensor<int, dims<3>> ids{0, 2, 2};
+  const auto largest = segment_max<3>(x, ids);
+  BOOST_CHECK(largest(0) == -infinity && largest(1) == 0 && largest(2) == 2);
+  BOOST_CHECK_EQUAL(segment_min<3>(-x, ids)(0), infinity);
 }

@@ -30,10 +30,10 @@ WEFT_HOST_DEVICE constexpr T combined(T there, T with) {
   }
 }
 
-/// Returns the number with which a combination begins: the finite number that changes no finite number, and 0 for an
-/// update.
+/// Returns the number with which a combination begins: the finite number that changes no finite number, or the infinity
+/// that changes no number, and 0 for an update.
 template <class T>
-WEFT_HOST_DEVICE constexpr T start_of(combine how) {
+WEFT_HOST_DEVICE constexpr T start_of(combine how, bool infinite = false) {
   if (how == combine::update || how == combine::add) return T();
   if (how == combine::mul) return static_cast<T>(1);
   if constexpr (std::is_same_v<T, bool>) {
@@ -42,7 +42,7 @@ WEFT_HOST_DEVICE constexpr T start_of(combine how) {
     using bits = unsigned_of<sizeof(T)>;
     constexpr bits sign = static_cast<bits>(bits{1} << (8 * sizeof(T) - 1));
     if constexpr (weft::detail::infinity_bits<T> != 0) {
-      constexpr bits highest = static_cast<bits>(weft::detail::infinity_bits<T> - 1);
+      const bits highest = static_cast<bits>(weft::detail::infinity_bits<T> - !infinite);
       return __builtin_bit_cast(T, how == combine::min ? highest : static_cast<bits>(highest | sign));
     } else {
       constexpr bits highest = std::is_signed_v<T> ? static_cast<bits>(~sign) : static_cast<bits>(~bits{});

@@ -207,7 +207,9 @@ class written_rows_kernel final : public kernel {
     } else if (How == combine::add || How == combine::update) {
       __builtin_memset(static_cast<void*>(y + begin * inner), 0, (end - begin) * inner * sizeof(T));
     } else {
-      for (std::size_t i = begin * inner; i < end * inner; ++i) y[i] = device::start_of<T>(How);
+      // TensorFlow's sorted segments begin with infinity, the others with a finite number.
+      const T start = device::start_of<T>(How, lists_.rule == index_rule::ascending);
+      for (std::size_t i = begin * inner; i < end * inner; ++i) y[i] = start;
     }
     const std::size_t width = lists_.per_element ? 1 : inner, across = lists_.per_element ? inner : 1;
     device::rows_to_combine<T, How> found{x, y, width, ascend};

@@ -77,6 +77,7 @@ template <class T, combine How>
 struct write_rows_body : indexed_rows_arguments<T> {
   std::uint32_t split;  ///< rows of a block
   const T* before;      ///< null to start from a number
+  bool infinite;        ///< see start_of
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
@@ -88,7 +89,8 @@ struct write_rows_body : indexed_rows_arguments<T> {
     T* const to = this->y + first;
     const T* const from = this->x + outer * this->count.extent * this->inner.extent + column;
     for (std::uint32_t r = begin; r < end; ++r)
-      to[r * this->inner.extent] = before ? before[first + r * this->inner.extent] : weft::device::start_of<T>(How);
+      to[r * this->inner.extent] =
+          before ? before[first + r * this->inner.extent] : weft::device::start_of<T>(How, infinite);
     for (std::uint32_t k = 0; k < this->count.extent; ++k) {
       const std::uint32_t r = this->index(outer, k, column);
       if (r < begin || r >= end) continue;
@@ -141,6 +143,7 @@ kernel* make_write_rows(const prepare_context& p, const axis_rows& r, const weft
   const std::size_t blocks = (b.work + b.threads - 1) / b.threads;
   const row_shares shares(blocks, r.extent, 1);
   b.split = shares.elements;
+  b.infinite = lists.rule == index_rule::ascending;
   return make_indexed_rows(p, b, r, lists, blocks, shares.count, code);
 }
 

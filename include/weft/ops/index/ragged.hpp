@@ -18,10 +18,10 @@ template <Expression Expr, Expression Splits>
 /// Returns the mean of each row; 0 for an empty row, as for segments (TensorFlow's is NaN).
 template <Expression Expr, Expression Splits>
 [[nodiscard]] auto ragged_mean(const Expr& values, const Splits& splits);
-/// Returns the largest value of each row; the lowest finite number for an empty row.
+/// Returns the largest value of each row; the lowest finite number for a row that is empty or has only -infinity.
 template <Expression Expr, Expression Splits>
 [[nodiscard]] auto ragged_max(const Expr& values, const Splits& splits);
-/// Returns the smallest value of each row; the highest finite number for an empty row.
+/// Returns the smallest value of each row; the highest finite number for a row that is empty or has only infinity.
 template <Expression Expr, Expression Splits>
 [[nodiscard]] auto ragged_min(const Expr& values, const Splits& splits);
 
