@@ -119,6 +119,7 @@ A function that a package has under two names counts twice. Operands have the fo
 Some rows set an option that the other packages take as an argument, such as a window or the degree 3 of a polynomial.
 A row without a header needs only `<weft/weft.hpp>`.
 
+<!-- compiled: body -->
 ```cpp
 """ + "\n".join(f"{operand};" for operand in operands) + "\n```\n"
     for title in dict.fromkeys(entry.section for entry in answers):

@@ -5,6 +5,7 @@
 #include <weft/device/cpu/chunks.hpp>
 #include <weft/device/index_at.hpp>
 #include <weft/ops/operation.hpp>
+#include <weft/tensor/check_extents.hpp>
 
 /// CPU kernel that writes a slice of a variable.
 WEFT_COLD_BEGIN

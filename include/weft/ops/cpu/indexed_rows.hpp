@@ -6,6 +6,7 @@
 #include <weft/device/cpu/combine_rows.hpp>
 #include <weft/device/index_at.hpp>
 #include <weft/ops/operation.hpp>
+#include <weft/tensor/check_extents.hpp>
 
 /// CPU kernels that gather rows by index, and write rows by index.
 WEFT_COLD_BEGIN

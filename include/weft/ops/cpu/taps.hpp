@@ -4,6 +4,7 @@
 #include <weft/device/cpu/chunks.hpp>
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/ops/operation.hpp>
+#include <weft/tensor/check_extents.hpp>
 
 /// CPU kernels of weighted sums of rows by index; see ops/images/taps.hpp.
 WEFT_COLD_BEGIN
