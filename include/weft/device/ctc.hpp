@@ -75,7 +75,7 @@ WEFT_HOST_DEVICE WEFT_INLINE double ctc_sequence(const ctc_batch& batch, const T
   double* const emitted = backward + stride;
   double* const skipped = emitted + stride;  // 0 if a state follows the one two before it
   const auto class_of = [&](std::size_t s) { return s % 2 ? static_cast<std::size_t>(labels[s / 2]) : batch.blank; };
-  const auto emit = [&](std::size_t t) {
+  const auto emit_frame = [&](std::size_t t) {
     for (std::size_t s = 0; s < states; ++s)
       emitted[s] = static_cast<double>(logits[t * classes + class_of(s)]) - norm[t];
   };
@@ -83,7 +83,7 @@ WEFT_HOST_DEVICE WEFT_INLINE double ctc_sequence(const ctc_batch& batch, const T
     skipped[s] = s % 2 && s > 2 && s < states && labels[s / 2] != labels[s / 2 - 1] ? 0 : -infinity;
   for (std::size_t t = 0; t < frame_count; ++t) {
     norm[t] = log_sum(logits + t * classes, classes);
-    emit(t);
+    emit_frame(t);
     double* const to = forward + t * stride;
     to[-1] = to[-2] = -infinity;
     if (t == 0) {
@@ -119,7 +119,7 @@ WEFT_HOST_DEVICE WEFT_INLINE double ctc_sequence(const ctc_batch& batch, const T
       row[batch.blank] = static_cast<T>(static_cast<double>(row[batch.blank]) - blanks);
       for (std::size_t s = 1; s < states; s += 2)
         row[class_of(s)] = static_cast<T>(static_cast<double>(row[class_of(s)]) - emitted[s]);
-      emit(t);
+      emit_frame(t);
       for (std::size_t s = 0; s < states; ++s) backward[s] += emitted[s];
       WEFT_CTC_LOOP
       for (std::size_t s = 0; s < states; ++s)

@@ -268,7 +268,7 @@ struct reference_factorizations {
   }
   /// Francis's implicit double shifts (Golub and Van Loan, Matrix Computations, section 7.5).
   template <class T>
-  static bool eigvals(std::size_t n, T* a, T* real, T* imaginary, const detail::matrix_memory<T>& w) {
+  static bool eigvals(std::size_t n, T* a, T* real, T* imaginary_parts, const detail::matrix_memory<T>& w) {
     const T scale = detail::scale_to_one(n * n, a);
     reduce<T>(n, a, nullptr, w.elements);
     int tries = 0;
@@ -290,8 +290,8 @@ struct reference_factorizations {
       const T z = p + std::copysign(root, p);  // the larger difference from `last`
       real[end - 1] = scale * (is_pair ? last + p : z != 0 ? last - bc / z : last);
       real[begin] = scale * (is_pair ? last + p : last + z);
-      imaginary[end - 1] = is_pair ? -scale * root : T(0);
-      imaginary[begin] = is_pair ? scale * root : T(0);
+      imaginary_parts[end - 1] = is_pair ? -scale * root : T(0);
+      imaginary_parts[begin] = is_pair ? scale * root : T(0);
       end = begin, tries = 0;
     }
     return true;

@@ -90,12 +90,12 @@ struct lapack_factorizations {
   }
   /// Destroys `a`.
   template <class T>
-  static bool eigvals(std::size_t n, T* a, T* real, T* imaginary, const detail::matrix_memory<T>& w) {
+  static bool eigvals(std::size_t n, T* a, T* real, T* imaginary_parts, const detail::matrix_memory<T>& w) {
     keep_openblas_on_one_thread();
     const int size = lapack_extent(n), one = 1;
     int info = 0;
-    fortran::geev("N", "N", &size, a, &size, real, imaginary, nullptr, &one, nullptr, &one, w.elements, &w.count, &info,
-                  1, 1);
+    fortran::geev("N", "N", &size, a, &size, real, imaginary_parts, nullptr, &one, nullptr, &one, w.elements, &w.count,
+                  &info, 1, 1);
     return info == 0;
   }
 

@@ -28,9 +28,9 @@ namespace fortran {
   void syevd(const char* job, const char* which, const int* n, type* a, const int* lda, type* values, type* work,      \
              const int* count, int* integers, const int* integer_count, int* info, std::size_t,                        \
              std::size_t) __asm__(p "syevd_");                                                                         \
-  void geev(const char* left, const char* right, const int* n, type* a, const int* lda, type* real, type* imaginary,   \
-            type* vl, const int* ldvl, type* vr, const int* ldvr, type* work, const int* count, int* info,             \
-            std::size_t, std::size_t) __asm__(p "geev_");
+  void geev(const char* left, const char* right, const int* n, type* a, const int* lda, type* real,                    \
+            type* imaginary_parts, type* vl, const int* ldvl, type* vr, const int* ldvr, type* work, const int* count, \
+            int* info, std::size_t, std::size_t) __asm__(p "geev_");
 WEFT_LAPACK(float, "s")
 WEFT_LAPACK(double, "d")
 #undef WEFT_LAPACK

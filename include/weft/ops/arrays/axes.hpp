@@ -47,10 +47,10 @@ auto transposed_by(const Expr& e, indices<Axis...>) {
 
 template <class Dims, std::size_t First, class Before, class Joined, class After>
 struct joined_axes;
-template <class Dims, std::size_t First, std::size_t... B, std::size_t... J, std::size_t... A>
-struct joined_axes<Dims, First, indices<B...>, indices<J...>, indices<A...>> {
-  using type = dims<extent_at<Dims, B>::value..., (weft::extent<1> * ... * extent_of<Dims, First + J>()),
-                    extent_at<Dims, First + sizeof...(J) + A>::value...>;
+template <class Dims, std::size_t First, std::size_t... B, std::size_t... Second, std::size_t... A>
+struct joined_axes<Dims, First, indices<B...>, indices<Second...>, indices<A...>> {
+  using type = dims<extent_at<Dims, B>::value..., (weft::extent<1> * ... * extent_of<Dims, First + Second>()),
+                    extent_at<Dims, First + sizeof...(Second) + A>::value...>;
 };
 
 }  // namespace detail

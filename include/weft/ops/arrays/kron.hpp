@@ -20,8 +20,8 @@ namespace detail {
 
 template <class A, class B, class Pairs, class Axes>
 struct kron_extents;
-template <class A, class B, std::size_t... I, std::size_t... K>
-struct kron_extents<A, B, indices<I...>, indices<K...>> {
+template <class A, class B, std::size_t... Index, std::size_t... K>
+struct kron_extents<A, B, indices<Index...>, indices<K...>> {
   template <class D, std::size_t Here, bool Odd>
   static constexpr auto extent() {
     if constexpr (Here % 2 == Odd)
@@ -29,8 +29,8 @@ struct kron_extents<A, B, indices<I...>, indices<K...>> {
     else
       return 1;
   }
-  using left = dims<extent<A, I, false>()...>;
-  using right = dims<extent<B, I, true>()...>;
+  using left = dims<extent<A, Index, false>()...>;
+  using right = dims<extent<B, Index, true>()...>;
   using product = dims<(extent_of<A, K>() * extent_of<B, K>())...>;
 };
 

@@ -39,19 +39,19 @@ constexpr std::size_t mesh_axis(mesh_indexing how, std::size_t vector, std::size
 
 template <mesh_indexing How, class Indices, class... X>
 struct mesh;
-template <mesh_indexing How, std::size_t... I, class... X>
-struct mesh<How, indices<I...>, X...> {
+template <mesh_indexing How, std::size_t... Index, class... X>
+struct mesh<How, indices<Index...>, X...> {
   static constexpr std::size_t rank = sizeof...(X);
   static constexpr std::size_t axis(std::size_t vector) { return mesh_axis(How, vector, rank); }
 
   template <std::size_t Axis>
   using vector_along = std::tuple_element_t<axis(Axis), std::tuple<dims_t<X>...>>;
-  using type = dims<extent_at<vector_along<I>, 0>::value...>;
+  using type = dims<extent_at<vector_along<Index>, 0>::value...>;
 
   template <std::size_t Vector, class V>
   static auto coordinates(const V& v, const shape& extents) {
     constexpr std::size_t along = axis(Vector);
-    using Column = dims<(I == along ? 1 : 1)...>;
+    using Column = dims<(Index == along ? 1 : 1)...>;
     shape column = Column::spec;
     column[along] = extents[along];
     const auto x = under_extents<with_extent<Column, along, extent_of<dims_t<V>, 0>()>>(v, column);
@@ -61,7 +61,7 @@ struct mesh<How, indices<I...>, X...> {
     shape extents;
     const std::int64_t sizes[] = {extents_of(x)[0]...};
     for (std::size_t i = 0; i < rank; ++i) extents.push_back(sizes[axis(i)]);
-    return std::tuple{coordinates<I>(x, extents)...};
+    return std::tuple{coordinates<Index>(x, extents)...};
   }
 };
 

@@ -67,9 +67,9 @@ auto box_iou(const A& a, const B& b) {
   if constexpr (correct<mistaken>) {
     const auto x = materialize(a);
     const auto y = transpose<1, 0>(b);
-    const auto side = [&]<int I>(std::integral_constant<int, I>) {
-      const auto shared =
-          minimum(slice<1, I + 2, 1>(x), slice<0, I + 2, 1>(y)) - maximum(slice<1, I, 1>(x), slice<0, I, 1>(y));
+    const auto side = [&]<int Index>(std::integral_constant<int, Index>) {
+      const auto shared = minimum(slice<1, Index + 2, 1>(x), slice<0, Index + 2, 1>(y)) -
+                          maximum(slice<1, Index, 1>(x), slice<0, Index, 1>(y));
       return materialize(maximum(shared, T(0)));
     };
     const auto shared = materialize(side(std::integral_constant<int, 0>{}) * side(std::integral_constant<int, 1>{}));

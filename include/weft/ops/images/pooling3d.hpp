@@ -32,8 +32,8 @@ namespace detail {
 /// Pools volumes in two passes: the slices as images, and then the depth of images `[batch, depth, height * width,
 /// channels]`. A maximum of maxima is the first one of the window, and a mean of means over equal numbers of elements
 /// is the mean.
-template <class Expr, class F, class G>
-auto pool_volumes(const Expr& volumes, const F& of_slices, const G& of_depth) {
+template <class Expr, class F, class Given>
+auto pool_volumes(const Expr& volumes, const F& of_slices, const Given& of_depth) {
   using D = dims_t<Expr>;
   const auto x = materialize(volumes);
   const shape from = extents_of(x);

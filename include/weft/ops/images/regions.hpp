@@ -57,18 +57,18 @@ struct boxes_of_images_do_not_fit
 
 namespace detail {
 
-/// Returns a constant tensor of f(0) ... f(N - 1), along the axis `Axis` of three.
-template <class T, int N, std::size_t Axis, class F>
+/// Returns a constant tensor of f(0) ... f(Total - 1), along the axis `Axis` of three.
+template <class T, int Total, std::size_t Axis, class F>
 auto numbers_along(F f) {
-  using line = std::conditional_t<Axis == 1, dims<1, N, 1>, dims<1, 1, N>>;
+  using line = std::conditional_t<Axis == 1, dims<1, Total, 1>, dims<1, 1, Total>>;
   tensor<T, line> all;
-  for (int i = 0; i < N; ++i) all.data()[i] = static_cast<T>(f(i));
+  for (int i = 0; i < Total; ++i) all.data()[i] = static_cast<T>(f(i));
   return all;
 }
 /// Returns column I of boxes `[n, 4]` as `[n, 1, 1]`.
-template <int I, class Boxes>
+template <int Here, class Boxes>
 auto corner_of(const Boxes& boxes) {
-  return expand_dims<-1>(slice<1, I, 1>(boxes));
+  return expand_dims<-1>(slice<1, Here, 1>(boxes));
 }
 
 /// Returns `Size` elements in the middle of an axis.

@@ -105,8 +105,8 @@ auto numbers_up_to([[maybe_unused]] const X& x, std::int64_t count) {
 }
 
 /// Returns the index of the nearest pixel for each new one.
-template <resize_coordinates How, class I, class In, class Out>
-auto nearest_pixels(const I& i, const In& in, const Out& out) {
+template <resize_coordinates How, class Index, class In, class Out>
+auto nearest_pixels(const Index& i, const In& in, const Out& out) {
   if constexpr (How == resize_coordinates::half_pixel) {
     // Nearest is floor(coordinate + 1/2), and no coordinate is below it.
     return materialize(((2 * i + 1) * in) / (2 * out));

@@ -22,15 +22,15 @@ namespace detail {
 struct operands_of_scatter {
   explicit operands_of_scatter(const prepare_context& p)
       : inputs{p.inputs[2], p.inputs[1], p.inputs[0]},
-        slots{p.input_slots[2], p.input_slots[1], p.input_slots[0]},
+        places{p.input_slots[2], p.input_slots[1], p.input_slots[0]},
         context(p) {
     context.inputs = inputs;
-    context.input_slots = slots;
+    context.input_slots = places;
     context.outputs = inputs + 2;
-    context.output_slots = slots + 2;
+    context.output_slots = places + 2;
   }
   value_info inputs[3];
-  std::uint32_t slots[3];
+  std::uint32_t places[3];
   prepare_context context;
 };
 

@@ -7,24 +7,24 @@
 /// Counts of integers, and histograms. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns how often each integer from 0 to N - 1 occurs in ids of any extents, std::int32_t `[N]` (tf.math.bincount
-/// with maxlength, torch.bincount, numpy.bincount): `bincount<10>(ids)`. Others are not counted. Over tensors, N may be
-/// omitted, and is then the largest integer + 1.
-template <auto N = dyn<"bins">, Expression Ids>
+/// Returns how often each integer from 0 to Bins - 1 occurs in ids of any extents, std::int32_t `[Bins]`
+/// (tf.math.bincount with maxlength, torch.bincount, numpy.bincount): `bincount<10>(ids)`. Others are not counted. Over
+/// tensors, Bins may be omitted, and is then the largest integer + 1.
+template <auto Bins = dyn<"bins">, Expression Ids>
 [[nodiscard]] auto bincount(const Ids& ids);
 
 /// Returns the sum of the weights of each integer, in the weights' type. The weights have the extents of the ids.
-template <auto N = dyn<"bins">, Expression Ids, Expression Weights>
+template <auto Bins = dyn<"bins">, Expression Ids, Expression Weights>
 [[nodiscard]] auto bincount(const Ids& ids, const Weights& weights);
 
 /// What a histogram does with elements below `low` and above `high`: counts them in the first and the last bin
 /// (tf.histogram_fixed_width), or not at all (torch.histc, numpy.histogram).
 enum class outliers : unsigned char { clamp, ignore };
 
-/// Returns the number of elements in each of N bins of equal width from `low` to `high`, std::int32_t `[N]`. x is float
-/// or double and has any extents; `low` and `high` are numbers or scalars. `high` itself is in the last bin; NaNs are
-/// not counted.
-template <int N, outliers Outliers = outliers::clamp, Expression Expr, class Low, class High>
+/// Returns the number of elements in each of `Bins` bins of equal width from `low` to `high`, std::int32_t `[Bins]`.
+/// x is float or double and has any extents; `low` and `high` are numbers or scalars. `high` itself is in the last bin;
+/// NaNs are not counted.
+template <int Bins, outliers Outliers = outliers::clamp, Expression Expr, class Low, class High>
 [[nodiscard]] auto histogram(const Expr& x, const Low& low, const High& high);
 
 /// In a graph, the number of bins is a template argument.
@@ -32,53 +32,55 @@ template <class Bins, bool InGraph>
 struct number_of_bins_is_missing : mistake<InGraph && std::is_same_v<Bins, dims<dyn<"bins">>>> {};
 
 /// The number of bins must be positive.
-template <int N>
-struct bins_not_positive : mistake<(N < 1)> {};
+template <int Bins>
+struct bins_not_positive : mistake<(Bins < 1)> {};
 
-template <auto N, Expression Ids>
+template <auto Bins, Expression Ids>
 auto bincount(const Ids& given) {
-  using mistake = first_mistake<extents_are_not_valid<dims<N>>, row_indices_not_integers<value_t<Ids>>,
-                                number_of_bins_is_missing<dims<N>, Ids::symbolic>>;
+  using mistake = first_mistake<extents_are_not_valid<dims<Bins>>, row_indices_not_integers<value_t<Ids>>,
+                                number_of_bins_is_missing<dims<Bins>, Ids::symbolic>>;
   static_assert(correct<mistake>,
                 "bincount<n>(ids): needs integers, cast<std::int32_t>(ids), and in a graph the number of bins");
   if constexpr (correct<mistake>) {
     const auto ids = materialize(given);
-    return detail::combined_segments<combine::add, index_rule::any, N>(materialize(ones_like<std::int32_t>(ids)), ids);
+    return detail::combined_segments<combine::add, index_rule::any, Bins>(materialize(ones_like<std::int32_t>(ids)),
+                                                                          ids);
   } else {
     return detail::after_mistake<std::int32_t, dims_t<Ids>>(given);
   }
 }
 
-template <auto N, Expression Ids, Expression Weights>
+template <auto Bins, Expression Ids, Expression Weights>
 auto bincount(const Ids& ids, const Weights& weights) {
   using mistake =
-      first_mistake<extents_are_not_valid<dims<N>>, row_indices_not_integers<value_t<Ids>>,
+      first_mistake<extents_are_not_valid<dims<Bins>>, row_indices_not_integers<value_t<Ids>>,
                     elements_not_numeric<value_t<Weights>>, written_rows_differ<dims_t<Weights>, dims_t<Ids>>,
-                    number_of_bins_is_missing<dims<N>, Ids::symbolic || Weights::symbolic>>;
+                    number_of_bins_is_missing<dims<Bins>, Ids::symbolic || Weights::symbolic>>;
   static_assert(
       correct<mistake>,
       "bincount<n>(ids, weights): needs integers, numeric weights of their extents, and in a graph the number "
       "of bins");
   if constexpr (correct<mistake>)
-    return detail::combined_segments<combine::add, index_rule::any, N>(materialize(weights), materialize(ids));
+    return detail::combined_segments<combine::add, index_rule::any, Bins>(materialize(weights), materialize(ids));
   else
     return detail::after_mistake<value_t<Weights>, dims_t<Ids>>(ids, weights);
 }
 
-template <int N, outliers Outliers, Expression Expr, class Low, class High>
+template <int Bins, outliers Outliers, Expression Expr, class Low, class High>
 auto histogram(const Expr& e, const Low& low, const High& high) {
   using T = value_t<Expr>;
-  using mistake = first_mistake<bins_not_positive<N>, not_floating<T>>;
+  using mistake = first_mistake<bins_not_positive<Bins>, not_floating<T>>;
   static_assert(correct<mistake>,
                 "histogram<bins>(x, low, high): needs a positive number of bins, and float or double");
   if constexpr (correct<mistake>) {
     const auto x = materialize(e);
     const T half = T(0.5);  // of numbers whose difference may overflow
-    const auto place = materialize(floor((half * x - half * low) / (half * high - half * low) * T(N)));
+    const auto place = materialize(floor((half * x - half * low) / (half * high - half * low) * T(Bins)));
     if constexpr (Outliers == outliers::clamp)
-      return bincount<N>(cast<std::int32_t>(select(place == place, minimum(maximum(place, T(0)), T(N - 1)), T(-1))));
+      return bincount<Bins>(
+          cast<std::int32_t>(select(place == place, minimum(maximum(place, T(0)), T(Bins - 1)), T(-1))));
     else
-      return bincount<N>(cast<std::int32_t>(select(x >= low && x <= high, minimum(place, T(N - 1)), T(-1))));
+      return bincount<Bins>(cast<std::int32_t>(select(x >= low && x <= high, minimum(place, T(Bins - 1)), T(-1))));
   } else {
     return detail::after_mistake<std::int32_t, dims_t<Expr>>(e);
   }

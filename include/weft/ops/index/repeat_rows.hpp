@@ -46,12 +46,12 @@ auto repeat(const Expr& e, const Counts& counts) {
     const auto x = let(e);
     return repeat<Bound, Count>(x, detail::in_graph(*x.erased().builder(), eval(counts)));
   } else {
-    using N = std::int64_t;  // of which the sums do not overflow
+    using Integer = std::int64_t;  // of which the sums do not overflow
     using Rows = std::conditional_t<symbolic, dims_t<dims<Bound>>, dims_t<dims<Count>>>;
     using To = detail::with_rows<D, 1, Rows>;
     if constexpr (symbolic) gpu::compile_kernels<batch_gather_op, T>();
     const auto x = materialize(e);
-    const auto numbers = materialize(cast<N>(counts));
+    const auto numbers = materialize(cast<Integer>(counts));
     if constexpr (!symbolic) {
       if (numbers.extents()[0] != x.extents()[0])
         throw error(error_code::invalid_argument, "repeat",
@@ -63,7 +63,7 @@ auto repeat(const Expr& e, const Counts& counts) {
     const auto ends = materialize(cumsum<0>(numbers));
     std::int64_t total = 0;
     if constexpr (!symbolic) total = ends.elements() ? static_cast<std::int64_t>(ends.data()[ends.elements() - 1]) : 0;
-    const auto places = detail::counted_from_0<N, Rows>(ends, total);
+    const auto places = detail::counted_from_0<Integer, Rows>(ends, total);
     const auto rows = searchsorted(ends, places, side::right);
     shape extents = To::spec;
     if constexpr (!symbolic) extents = resized(x.extents(), 0, total);

@@ -24,38 +24,38 @@
 namespace weft {
 
 /// Returns the sums of sorted segments (tf.math.segment_sum).
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto segment_sum(const Expr& x, const Ids& ids, const Count&... count);
 /// Returns the means of sorted segments (tf.math.segment_mean).
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto segment_mean(const Expr& x, const Ids& ids, const Count&... count);
 /// Returns the products of sorted segments (tf.math.segment_prod).
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto segment_prod(const Expr& x, const Ids& ids, const Count&... count);
 /// Returns the largest elements of sorted segments (tf.math.segment_max).
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto segment_max(const Expr& x, const Ids& ids, const Count&... count);
 /// Returns the smallest elements of sorted segments (tf.math.segment_min).
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto segment_min(const Expr& x, const Ids& ids, const Count&... count);
 /// Returns the sums of segments in any order (tf.math.unsorted_segment_sum, torch_geometric.utils.scatter).
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto unsorted_segment_sum(const Expr& x, const Ids& ids, const Count&... count);
 /// Returns the means of segments in any order (tf.math.unsorted_segment_mean).
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto unsorted_segment_mean(const Expr& x, const Ids& ids, const Count&... count);
 /// Returns the products of segments in any order (tf.math.unsorted_segment_prod).
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto unsorted_segment_prod(const Expr& x, const Ids& ids, const Count&... count);
 /// Returns the largest elements of segments in any order (tf.math.unsorted_segment_max).
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto unsorted_segment_max(const Expr& x, const Ids& ids, const Count&... count);
 /// Returns the smallest elements of segments in any order (tf.math.unsorted_segment_min).
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto unsorted_segment_min(const Expr& x, const Ids& ids, const Count&... count);
 /// Returns the softmax within each segment, in the extents of x, float or double (torch_geometric.utils.softmax): the
 /// attention weights of the edges of each node. The ids may be in any order; rows with a negative id are 0.
-template <auto N = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
+template <auto SegmentCount = dyn<"segments">, Expression Expr, Expression Ids, class... Count>
 [[nodiscard]] auto segment_softmax(const Expr& x, const Ids& ids, const Count&... count);
 
 /// The ids of segments must be the leading extents of x.
@@ -71,26 +71,26 @@ namespace detail {
 
 enum class segment_form { sum, mean, prod, max, min, softmax };
 
-template <segment_form Form, auto N, class Expr, class Ids, class... Count>
+template <segment_form Form, auto SegmentCount, class Expr, class Ids, class... Count>
 constexpr auto find_segment_mistake() {
   using D = dims_t<Expr>;
   using T = value_t<Expr>;
   constexpr bool divides = Form == segment_form::mean || Form == segment_form::softmax;
-  return first_mistake<
-      extents_are_not_valid<dims<N>>, row_indices_not_integers<value_t<Ids>>, segment_ids_do_not_lead<D, dims_t<Ids>>,
-      std::conditional_t<
-          divides, not_floating<T>,
-          std::conditional_t<Form == segment_form::sum, elements_not_numeric<T>, reduction_undefined_for<T>>>,
-      std::conditional_t<Expr::symbolic || Ids::symbolic, segment_count_is_an_argument<D, Count...>,
-                         mistake<(sizeof...(Count) > 1)>>>{};
+  return first_mistake<extents_are_not_valid<dims<SegmentCount>>, row_indices_not_integers<value_t<Ids>>,
+                       segment_ids_do_not_lead<D, dims_t<Ids>>,
+                       std::conditional_t<divides, not_floating<T>,
+                                          std::conditional_t<Form == segment_form::sum, elements_not_numeric<T>,
+                                                             reduction_undefined_for<T>>>,
+                       std::conditional_t<Expr::symbolic || Ids::symbolic, segment_count_is_an_argument<D, Count...>,
+                                          mistake<(sizeof...(Count) > 1)>>>{};
 }
-template <segment_form Form, auto N, class Expr, class Ids, class... Count>
-using segment_mistake = decltype(find_segment_mistake<Form, N, Expr, Ids, Count...>());
+template <segment_form Form, auto SegmentCount, class Expr, class Ids, class... Count>
+using segment_mistake = decltype(find_segment_mistake<Form, SegmentCount, Expr, Ids, Count...>());
 
-/// Returns the number of segments over tensors: N, the argument, or the largest id + 1.
-template <auto N, class Ids, class... Count>
+/// Returns the number of segments over tensors: SegmentCount, the argument, or the largest id + 1.
+template <auto SegmentCount, class Ids, class... Count>
 std::int64_t segment_count(const Ids& ids, const Count&... given) {
-  using S = dims_t<dims<N>>;
+  using S = dims_t<dims<SegmentCount>>;
   const std::int64_t told = told_extents(ids.extents(), dims_t<Ids>::spec, S::spec, definitions_of<S>)[0];
   std::int64_t count = told;
   if constexpr (sizeof...(Count) > 0) count = (static_cast<std::int64_t>(given), ...);
@@ -110,19 +110,19 @@ std::int64_t segment_count(const Ids& ids, const Count&... given) {
 }
 
 /// The extents of segments of rows D whose ids have the extents At.
-template <class D, class At, auto N>
-using segment_dims = with_rows<D, At::rank, dims_t<dims<N>>>;
+template <class D, class At, auto SegmentCount>
+using segment_dims = with_rows<D, At::rank, dims_t<dims<SegmentCount>>>;
 
 /// Combines the rows of equal id.
-template <combine How, index_rule Rule, auto N, class X, class Ids, class... Count>
+template <combine How, index_rule Rule, auto SegmentCount, class X, class Ids, class... Count>
 auto combined_segments(const X& x, const Ids& ids, const Count&... count) {
   using T = value_t<X>;
-  using To = segment_dims<dims_t<X>, dims_t<Ids>, N>;
+  using To = segment_dims<dims_t<X>, dims_t<Ids>, SegmentCount>;
   constexpr bool symbolic = X::symbolic || Ids::symbolic;
   constexpr batch_gather_attributes lists{0, 0, false, Rule};
   shape extents = To::spec;
   if constexpr (!symbolic) {
-    extents[0] = segment_count<N>(ids, count...);
+    extents[0] = segment_count<SegmentCount>(ids, count...);
     for (std::size_t i = 1; i < To::rank; ++i) extents[i] = x.extents()[dims_t<Ids>::rank + i - 1];
   }
   auto y = [&] {
@@ -138,11 +138,11 @@ auto combined_segments(const X& x, const Ids& ids, const Count&... count) {
 }
 
 /// Returns the number of rows of each segment, `[segments, 1, ...]`, so that it broadcasts against the segments.
-template <index_rule Rule, auto N, class X, class Ids, class... Count>
+template <index_rule Rule, auto SegmentCount, class X, class Ids, class... Count>
 auto rows_of_segments(const Ids& ids, const Count&... count) {
   const auto ones = materialize(ones_like<value_t<X>>(ids));
-  const auto rows = combined_segments<combine::add, Rule, N>(ones, ids, count...);
-  using To = rows_alone<segment_dims<dims_t<X>, dims_t<Ids>, N>>;
+  const auto rows = combined_segments<combine::add, Rule, SegmentCount>(ones, ids, count...);
+  using To = rows_alone<segment_dims<dims_t<X>, dims_t<Ids>, SegmentCount>>;
   shape extents = To::spec;
   if constexpr (!Ids::symbolic) extents[0] = rows.extents()[0];
   return under_extents<To>(rows, extents);
@@ -158,7 +158,7 @@ auto spread_segments(const Segments& s, const Ids& ids) {
       gathered_extents(extents_of(s), extents_of(ids), 0), {0, 0, false, Rule}, s, ids);
 }
 
-template <segment_form Form, index_rule Rule, auto N, class Expr, class Given, class... Count>
+template <segment_form Form, index_rule Rule, auto SegmentCount, class Expr, class Given, class... Count>
 auto reduced_segments(const Expr& e, const Given& given, const Count&... count) {
   using T = value_t<Expr>;
   const auto x = materialize(e);
@@ -170,29 +170,29 @@ auto reduced_segments(const Expr& e, const Given& given, const Count&... count) 
   }();
   using X = std::remove_const_t<decltype(x)>;
   if constexpr (Form == segment_form::sum) {
-    return combined_segments<combine::add, Rule, N>(x, ids, count...);
+    return combined_segments<combine::add, Rule, SegmentCount>(x, ids, count...);
   } else if constexpr (Form == segment_form::prod) {
-    return combined_segments<combine::mul, Rule, N>(x, ids, count...);
+    return combined_segments<combine::mul, Rule, SegmentCount>(x, ids, count...);
   } else if constexpr (Form == segment_form::mean) {
-    return materialize(combined_segments<combine::add, Rule, N>(x, ids, count...) /
-                       maximum(rows_of_segments<Rule, N, X>(ids, count...), T(1)));
+    return materialize(combined_segments<combine::add, Rule, SegmentCount>(x, ids, count...) /
+                       maximum(rows_of_segments<Rule, SegmentCount, X>(ids, count...), T(1)));
   } else if constexpr (Form == segment_form::softmax) {
-    const auto largest = stop_gradient(combined_segments<combine::max, Rule, N>(x, ids, count...));
+    const auto largest = stop_gradient(combined_segments<combine::max, Rule, SegmentCount>(x, ids, count...));
     // A row that is skipped has no largest element, and could overflow.
     const auto is_kept = spread_segments<Rule>(materialize(ones_like(largest)), ids) != T(0);
     const auto below =
         weft::select(is_kept, x - spread_segments<Rule>(largest, ids), -std::numeric_limits<T>::infinity());
     const auto powers = materialize(exp(below));
-    const auto sums = combined_segments<combine::add, Rule, N>(powers, ids, count...);
+    const auto sums = combined_segments<combine::add, Rule, SegmentCount>(powers, ids, count...);
     const auto scale = materialize(T(1) / weft::select(sums == T(0), std::numeric_limits<T>::infinity(), sums));
     return materialize(powers * spread_segments<Rule>(scale, ids));
   } else {
     const auto y = combined_segments < Form == segment_form::max ? combine::max : combine::min, Rule,
-               N > (x, ids, count...);
+               SegmentCount > (x, ids, count...);
     if constexpr (Rule != index_rule::ascending)
       return y;
     else
-      return materialize(weft::select(rows_of_segments<Rule, N, X>(ids, count...) == T(0), T(0), y));
+      return materialize(weft::select(rows_of_segments<Rule, SegmentCount, X>(ids, count...) == T(0), T(0), y));
   }
 }
 

@@ -16,7 +16,7 @@ template <Expression Expr>
 
 /// Returns the N-th power of each matrix (torch.linalg.matrix_power): `matrix_power<3>(a)`. A negative power is that of
 /// the inverse, and power 0 is the identity.
-template <int N, Expression Expr>
+template <int Power, Expression Expr>
 [[nodiscard]] auto matrix_power(const Expr& e);
 
 WEFT_COLD_BEGIN
@@ -62,22 +62,22 @@ auto matrix_exp(const Expr& e) {
   }
 }
 
-template <int N, Expression Expr>
+template <int Power, Expression Expr>
 auto matrix_power(const Expr& e) {
   using mistake = first_mistake<matrices_are_not_square<dims_t<Expr>>, not_floating<value_t<Expr>>>;
   static_assert(correct<mistake>, "matrix_power: needs square matrices [..., n, n] of float or double: cast<float>(x)");
   if constexpr (!correct<mistake>) {
     return detail::same_after_mistake(e);
-  } else if constexpr (N < 0) {
-    return matrix_power<-N>(inverse(e));
-  } else if constexpr (N == 0) {
+  } else if constexpr (Power < 0) {
+    return matrix_power<-Power>(inverse(e));
+  } else if constexpr (Power == 0) {
     return band_part(ones_like(materialize(e)), 0, 0);
-  } else if constexpr (N == 1) {
+  } else if constexpr (Power == 1) {
     return materialize(e);
   } else {
     const auto x = materialize(e);
-    const auto half = matrix_power<N / 2>(x);
-    if constexpr (N % 2 == 0)
+    const auto half = matrix_power<Power / 2>(x);
+    if constexpr (Power % 2 == 0)
       return matmul(half, half);
     else
       return matmul(matmul(half, half), x);

@@ -148,9 +148,9 @@ auto weighted_classes(const X& x, const numbers_of_classes& weights) {
 }
 
 /// The cross-entropy of labels: `of_classes(y)` returns -log(p) of classes, `log_of_all()` log(p) of all classes.
-template <class X, class Y, class F, class G>
+template <class X, class Y, class F, class Given>
 auto smoothed_cross_entropy(const X& x, const Y& labels, const cross_entropy_options& options, const F& of_classes,
-                            const G& log_of_all) {
+                            const Given& log_of_all) {
   const double smoothing = options.label_smoothing;
   check_label_smoothing(smoothing);
   if constexpr (are_classes<value_t<Y>>) {
@@ -259,8 +259,8 @@ template <Expression L, Operand Y>
 
 /// Multiplies the first term by `positive_weight`, a number or a value that broadcasts, such as one for each class
 /// (tf.nn.weighted_cross_entropy_with_logits, pos_weight of torch.nn.functional.binary_cross_entropy_with_logits).
-template <Expression L, Operand Y, Operand W>
-[[nodiscard]] auto sigmoid_cross_entropy(const L& logits, const Y& labels, const W& positive_weight) {
+template <Expression L, Operand Y, Operand Weights>
+[[nodiscard]] auto sigmoid_cross_entropy(const L& logits, const Y& labels, const Weights& positive_weight) {
   static_assert(correct<loss_mistake<L, Y>>,
                 "sigmoid_cross_entropy: needs float or double predictions, and labels of their type and extents: "
                 "cast<float>(labels)");

@@ -46,8 +46,8 @@ struct ctc_decoder_op {
 
 namespace detail {
 
-template <class Labels, class Lengths, class X, class N>
-auto decode_ctc(const X& logits, const N& logit_lengths, std::int64_t paths, std::int64_t blank, std::size_t width,
+template <class Labels, class Lengths, class X, class Counts>
+auto decode_ctc(const X& logits, const Counts& logit_lengths, std::int64_t paths, std::int64_t blank, std::size_t width,
                 bool merges) {
   using T = value_t<X>;
   const auto x = materialize(logits);
@@ -61,9 +61,9 @@ auto decode_ctc(const X& logits, const N& logit_lengths, std::int64_t paths, std
   return decoded_labels<decltype(labels), decltype(lengths), decltype(scores)>{labels, lengths, scores};
 }
 
-template <class X, class N>
+template <class X, class Counts>
 using decoder_mistake =
-    first_mistake<sequences_do_not_fit<dims_t<X>, dims_t<N>, value_t<N>, 1>, not_floating<value_t<X>>>;
+    first_mistake<sequences_do_not_fit<dims_t<X>, dims_t<Counts>, value_t<Counts>, 1>, not_floating<value_t<X>>>;
 
 }  // namespace detail
 
@@ -71,9 +71,9 @@ using decoder_mistake =
 /// For logits `[batch, time, classes]` and their lengths `[batch]`, labels are `[batch, time]`, lengths `[batch]`, and
 /// log-probabilities, `[batch]`, those of the path: `auto [labels, lengths, log_p] = ctc_greedy_decoder(x, n)`. Throws
 /// out_of_range if a length is invalid.
-template <Expression X, Expression N>
-[[nodiscard]] auto ctc_greedy_decoder(const X& logits, const N& logit_lengths, ctc_greedy_options options = {}) {
-  static_assert(correct<detail::decoder_mistake<X, N>>,
+template <Expression X, Expression Counts>
+[[nodiscard]] auto ctc_greedy_decoder(const X& logits, const Counts& logit_lengths, ctc_greedy_options options = {}) {
+  static_assert(correct<detail::decoder_mistake<X, Counts>>,
                 "ctc_greedy_decoder: needs float or double logits [batch, time, classes] and integer lengths [batch]");
   using D = dims_t<X>;
   using rows = dims<detail::extent_at<D, 0>::value>;
@@ -86,9 +86,10 @@ template <Expression X, Expression N>
 /// `[batch, time, classes]` and their lengths `[batch]`, labels are `[batch, Paths, time]`, and lengths and
 /// log-probabilities `[batch, Paths]`, the most probable first. A missing path has length -1 and log-probability -inf.
 /// Throws out_of_range if a length is invalid, and invalid_argument unless the beam is at least as wide as `Paths`.
-template <int Paths = 1, Expression X, Expression N>
-[[nodiscard]] auto ctc_beam_search_decoder(const X& logits, const N& logit_lengths, ctc_beam_options options = {}) {
-  static_assert(correct<detail::decoder_mistake<X, N>>,
+template <int Paths = 1, Expression X, Expression Counts>
+[[nodiscard]] auto ctc_beam_search_decoder(const X& logits, const Counts& logit_lengths,
+                                           ctc_beam_options options = {}) {
+  static_assert(correct<detail::decoder_mistake<X, Counts>>,
                 "ctc_beam_search_decoder: needs float or double logits [batch, time, classes] and integer lengths "
                 "[batch]");
   static_assert(Paths > 0, "ctc_beam_search_decoder: needs at least one path");

@@ -23,8 +23,8 @@ struct ctc_options {
 /// `[batch, labels]`, and both lengths `[batch]`, std::int32_t or std::int64_t; elements behind a length are ignored.
 /// The loss is infinite and its gradient NaN if there are too few frames. Throws out_of_range if a length or a label is
 /// invalid; on a GPU, loss and gradient are NaN. Gradients of gradients throw unimplemented.
-template <Expression X, Expression Y, Expression N, Expression M>
-[[nodiscard]] auto ctc_loss(const X& logits, const Y& labels, const N& logit_lengths, const M& label_lengths,
+template <Expression X, Expression Y, Expression Frames, Expression Many>
+[[nodiscard]] auto ctc_loss(const X& logits, const Y& labels, const Frames& logit_lengths, const Many& label_lengths,
                             ctc_options options = {});
 
 /// Outputs: the losses and, unless nothing reads it, their gradient.
@@ -59,13 +59,14 @@ constexpr bool is_batch(const shape& logits, const shape& other, std::size_t ran
 template <class Logits, class Other, class T, std::size_t Rank>
 struct sequences_do_not_fit : mistake<!detail::is_batch(Logits::spec, Other::spec, Rank) || !detail::are_classes<T>> {};
 
-template <Expression X, Expression Y, Expression N, Expression M>
-auto ctc_loss(const X& logits, const Y& labels, const N& logit_lengths, const M& label_lengths, ctc_options options) {
+template <Expression X, Expression Y, Expression Frames, Expression Many>
+auto ctc_loss(const X& logits, const Y& labels, const Frames& logit_lengths, const Many& label_lengths,
+              ctc_options options) {
   using T = value_t<X>;
   using D = dims_t<X>;
   using mistake = first_mistake<sequences_do_not_fit<D, dims_t<Y>, value_t<Y>, 2>,
-                                sequences_do_not_fit<D, dims_t<N>, value_t<N>, 1>,
-                                sequences_do_not_fit<D, dims_t<M>, value_t<M>, 1>, not_floating<T>>;
+                                sequences_do_not_fit<D, dims_t<Frames>, value_t<Frames>, 1>,
+                                sequences_do_not_fit<D, dims_t<Many>, value_t<Many>, 1>, not_floating<T>>;
   static_assert(correct<mistake>,
                 "ctc_loss: needs logits [batch, time, classes] of float or double, labels [batch, n] and the lengths "
                 "[batch] of both, std::int32_t or std::int64_t");

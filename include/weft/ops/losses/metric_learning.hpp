@@ -145,8 +145,8 @@ struct triplet_options {
 
 /// Returns max(0, d(anchor, positive) - d(anchor, negative) + margin) for vectors `[..., n]` (torch.nn.functional.
 /// triplet_margin_loss).
-template <Expression A, Expression P, Expression N>
-[[nodiscard]] auto triplet_margin_loss(const A& anchors, const P& positives, const N& negatives,
+template <Expression A, Expression P, Expression Elements>
+[[nodiscard]] auto triplet_margin_loss(const A& anchors, const P& positives, const Elements& negatives,
                                        triplet_options options = {}) {
   const distance_options how{options.p, options.epsilon};
   const auto far = pairwise_distance(anchors, negatives, how);
@@ -186,9 +186,9 @@ template <Expression X, Expression Y>
 
 /// Returns the cross-entropy of finding key i by query i among all keys, by the cosines of the vectors `[n, d]` divided
 /// by the temperature (van den Oord, Li and Vinyals, 2018; SimCLR, CLIP): `[n]`.
-template <Expression Q, Expression K>
-[[nodiscard]] auto info_nce_loss(const Q& queries, const K& keys, double temperature = 0.1) {
-  static_assert(correct<loss_mistake<Q, K>>,
+template <Expression Ranks, Expression K>
+[[nodiscard]] auto info_nce_loss(const Ranks& queries, const K& keys, double temperature = 0.1) {
+  static_assert(correct<loss_mistake<Ranks, K>>,
                 "info_nce_loss: needs two operands of one type, float or double, and of equal extents");
   return detail::loss_of(queries, keys, [&](const auto& x, const auto& y) {
     const auto q = detail::unit_rows(materialize(x));

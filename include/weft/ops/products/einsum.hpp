@@ -240,12 +240,12 @@ template <einsum_step S, class A, class B, class Indices>
 struct product_axes;
 template <einsum_step S, class A, class B, std::size_t... Index>
 struct product_axes<S, A, B, indices<Index...>> {
-  template <std::size_t I>
+  template <std::size_t Place>
   static constexpr auto extent() {
-    if constexpr (I < S.batch + S.left)
-      return extent_at<A, S.axis_of_a(I)>::value;
+    if constexpr (Place < S.batch + S.left)
+      return extent_at<A, S.axis_of_a(Place)>::value;
     else
-      return extent_at<B, S.axis_of_b(I)>::value;
+      return extent_at<B, S.axis_of_b(Place)>::value;
   }
   using type = dims<extent<Index>()...>;
 };

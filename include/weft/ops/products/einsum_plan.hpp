@@ -37,26 +37,26 @@ struct einsum_term {
   }
 
   static constexpr std::uint64_t every_letter = ~std::uint64_t{0};
-  static constexpr std::uint64_t bit(char c) {
+  static constexpr std::uint64_t letter_bit(char c) {
     return c == 0 ? 0 : std::uint64_t{1} << (c <= '9' ? c - '0' : c <= 'Z' ? c - 'A' + 8 : c - 'a' + 34);
   }
   constexpr std::uint64_t letters() const {
     std::uint64_t all = 0;
-    for (std::size_t i = 0; i < rank; ++i) all |= bit(axes[i]);
+    for (std::size_t i = 0; i < rank; ++i) all |= letter_bit(axes[i]);
     return all;
   }
   /// The letters of a set, in the order of this term.
   constexpr einsum_term only(std::uint64_t set) const {
     einsum_term found;
     for (std::size_t i = 0; i < rank; ++i)
-      if (set & bit(axes[i])) found.add(axes[i]);
+      if (set & letter_bit(axes[i])) found.add(axes[i]);
     return found;
   }
   /// The axes whose letters are not in a set, one bit each.
   constexpr std::uint32_t axes_outside(std::uint64_t set) const {
     std::uint32_t found = 0;
     for (std::size_t i = 0; i < rank; ++i)
-      if (!(set & bit(axes[i]))) found |= std::uint32_t{1} << i;
+      if (!(set & letter_bit(axes[i]))) found |= std::uint32_t{1} << i;
     return found;
   }
 
@@ -216,7 +216,7 @@ class einsum_planner {
     if (plan.result.full()) return fail(einsum_fault::too_many_axes, 0);
     for (std::size_t i = 0; i < plan.result.rank; ++i) {
       const char c = plan.result.axes[i];
-      if (!(given & einsum_term::bit(c))) return fail(einsum_fault::unknown, c);
+      if (!(given & einsum_term::letter_bit(c))) return fail(einsum_fault::unknown, c);
       if (plan.result.find(c, i + 1) < plan.result.rank) return fail(einsum_fault::repeated, c);
     }
   }
@@ -227,7 +227,7 @@ class einsum_planner {
   constexpr double elements(set letters) const {
     double n = 1;
     for (char c = '0'; c <= 'z'; ++c)
-      if ((c <= '7' || (c >= 'A' && c <= 'Z') || c >= 'a') && (letters & einsum_term::bit(c)))
+      if ((c <= '7' || (c >= 'A' && c <= 'Z') || c >= 'a') && (letters & einsum_term::letter_bit(c)))
         n *= sizes_[static_cast<std::size_t>(c)];
     return n;
   }
@@ -359,7 +359,7 @@ class einsum_planner {
     s.b = s.first ? a : b;
     einsum_term order = s.a;
     for (std::size_t i = 0; i < s.b.rank; ++i) {
-      if (s.a.letters() & einsum_term::bit(s.b.axes[i])) continue;
+      if (s.a.letters() & einsum_term::letter_bit(s.b.axes[i])) continue;
       const std::size_t at = i == 0 ? 0 : order.find(s.b.axes[i - 1]) + 1;
       einsum_term next;
       for (std::size_t k = 0; k <= order.rank; ++k) {

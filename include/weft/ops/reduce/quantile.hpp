@@ -23,8 +23,8 @@ enum class quantile_method { linear, lower, higher, nearest, midpoint };
 /// each q. If an element is NaN, so is the result. The gradient goes to the elements that determine the result. Throws
 /// invalid_argument if q is a number or a tensor with a number out of range, and out_of_range for a node with such
 /// numbers (with quantile_method::nearest, only if no element is that near), or without elements.
-template <auto... Axes, Expression Expr, class Q>
-[[nodiscard]] auto quantile(const Expr& e, const Q& q);
+template <auto... Axes, Expression Expr, class Ranks>
+[[nodiscard]] auto quantile(const Expr& e, const Ranks& q);
 
 /// Returns the middle element along an axis, or of all elements, and the mean of two if their number is even
 /// (numpy.median). See `quantile`.
@@ -46,20 +46,21 @@ template <class Dims, auto... Axes>
 struct more_than_one_axis : mistake<(sizeof...(Axes) > 1)> {};
 
 /// q must be a number, or a scalar or vector of double.
-template <class Q>
-struct quantile_is_not_a_double : mistake<!std::is_arithmetic_v<Q>> {};
-template <Expression Q>
-struct quantile_is_not_a_double<Q> : mistake<!std::is_same_v<value_t<Q>, double> || (dims_t<Q>::rank > 1)> {};
+template <class Ranks>
+struct quantile_is_not_a_double : mistake<!std::is_arithmetic_v<Ranks>> {};
+template <Expression Ranks>
+struct quantile_is_not_a_double<Ranks> : mistake<!std::is_same_v<value_t<Ranks>, double> || (dims_t<Ranks>::rank > 1)> {
+};
 
 namespace detail {
 
-template <class Expr, class Q, auto... Axes>
+template <class Expr, class Ranks, auto... Axes>
 constexpr auto find_quantile_mistake(axis_list<Axes...>) {
   if constexpr (sizeof...(Axes) > 1)
     return more_than_one_axis<dims_t<Expr>, Axes...>{};
   else
     return first_mistake<decltype(find_reduction_mistake<Expr, not_floating, Axes...>()),
-                         quantile_is_not_a_double<Q>>{};
+                         quantile_is_not_a_double<Ranks>>{};
 }
 
 inline double checked_quantile(double q) {
@@ -69,10 +70,10 @@ inline double checked_quantile(double q) {
 }
 
 /// Checks numbers that are known now.
-template <Expression Q>
-auto checked_quantiles(const Q& q) {
+template <Expression Ranks>
+auto checked_quantiles(const Ranks& q) {
   const auto known = materialize(q);
-  if constexpr (!Q::symbolic)
+  if constexpr (!Ranks::symbolic)
     for (std::size_t i = 0; i < known.elements(); ++i) checked_quantile(known.data()[i]);
   return known;
 }
@@ -96,8 +97,8 @@ auto axis_first(const X& x, indices<Index...>) {
 }
 
 /// Quantiles along the first axis. The result has the axes of q in front.
-template <quantile_method Between, class X, class Q>
-auto quantile_of_rows(const X& x, const Q& q) {
+template <quantile_method Between, class X, class Ranks>
+auto quantile_of_rows(const X& x, const Ranks& q) {
   using T = value_t<X>;
   const auto sorted = sort<0>(x);
   const auto last = materialize(cast<double>(extent_value<extent_at<dims_t<X>, 0>::value>(x)) - 1.0);
@@ -119,10 +120,10 @@ auto quantile_of_rows(const X& x, const Q& q) {
       // Not from the difference, which two infinities do not have.
       return materialize(static_cast<T>(0.5) * at(below) + static_cast<T>(0.5) * at(above));
     } else {
-      using W = dims_t<decltype(q * last)>;
+      using Weights = dims_t<decltype(q * last)>;
       constexpr std::size_t ones = dims_t<X>::rank - 1;
       const auto weight = [&] {
-        if constexpr (W::rank == 0)
+        if constexpr (Weights::rank == 0)
           return materialize(cast<T>(rank - below));
         else
           return columns<ones>(materialize(cast<T>(rank - below)));
@@ -135,8 +136,8 @@ auto quantile_of_rows(const X& x, const Q& q) {
   return materialize(weft::select(largest == largest, value, largest));
 }
 
-template <quantile_method Method, bool Keeps, class Expr, class Q, auto... Axes>
-auto quantile_along(const Expr& e, const Q& q, axis_list<Axes...>) {
+template <quantile_method Method, bool Keeps, class Expr, class Ranks, auto... Axes>
+auto quantile_along(const Expr& e, const Ranks& q, axis_list<Axes...>) {
   using D = dims_t<Expr>;
   const auto x = materialize(e);
   if constexpr (sizeof...(Axes) == 0) {
@@ -157,10 +158,10 @@ auto quantile_along(const Expr& e, const Q& q, axis_list<Axes...>) {
 
 }  // namespace detail
 
-template <auto... Axes, Expression Expr, class Q>
-auto quantile(const Expr& e, const Q& q) {
+template <auto... Axes, Expression Expr, class Ranks>
+auto quantile(const Expr& e, const Ranks& q) {
   using axes = decltype(detail::listed_axes(detail::axis_list<>{}, detail::axes_beside<quantile_method, Axes...>{}));
-  using mistake = decltype(detail::find_quantile_mistake<Expr, Q>(axes{}));
+  using mistake = decltype(detail::find_quantile_mistake<Expr, Ranks>(axes{}));
   static_assert(correct<mistake>,
                 "quantile: needs an axis of the operand, elements of float or double, and q as a number or a vector of "
                 "double: quantile<0>(x, 0.9)");
@@ -168,7 +169,7 @@ auto quantile(const Expr& e, const Q& q) {
   constexpr bool keeps = detail::keeps_dims<Axes...>;
   if constexpr (!correct<mistake>)
     return detail::same_after_mistake(e);
-  else if constexpr (std::is_arithmetic_v<Q>)
+  else if constexpr (std::is_arithmetic_v<Ranks>)
     return detail::quantile_along<method, keeps>(e, detail::checked_quantile(static_cast<double>(q)), axes{});
   else
     return detail::quantile_along<method, keeps>(e, detail::checked_quantiles(q), axes{});

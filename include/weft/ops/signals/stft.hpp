@@ -18,31 +18,32 @@ struct stft_options {
   int step;
 };
 
-/// Returns the Hann window of N elements, 0.5 - 0.5 cos(2 pi i / N) (tf.signal.hann_window, torch.hann_window).
-template <int N, Element T = float>
-[[nodiscard]] tensor<T, dims<N>> hann_window();
-/// Returns the Hamming window of N elements, 0.54 - 0.46 cos(2 pi i / N) (tf.signal.hamming_window).
-template <int N, Element T = float>
-[[nodiscard]] tensor<T, dims<N>> hamming_window();
+/// Returns the Hann window of Length elements, 0.5 - 0.5 cos(2 pi i / Length) (tf.signal.hann_window,
+/// torch.hann_window).
+template <int Length, Element T = float>
+[[nodiscard]] tensor<T, dims<Length>> hann_window();
+/// Returns the Hamming window of Length elements, 0.54 - 0.46 cos(2 pi i / Length) (tf.signal.hamming_window).
+template <int Length, Element T = float>
+[[nodiscard]] tensor<T, dims<Length>> hamming_window();
 
 /// Returns the frames of signals `[batch, n]`, `[batch, count, length]` (tf.signal.frame): `frame<stft_options{.length
 /// = 256, .step = 128}>(x)`. Samples that do not fill a frame are left out.
 template <stft_options Options, Expression Expr>
-[[nodiscard]] auto frame(const Expr& signals);
-/// Adds frames `[batch, count, length]` at their places in signals of N samples, `[batch, N]`
+[[nodiscard]] auto frame(const Expr& samples);
+/// Adds frames `[batch, count, length]` at their places in signals of Length samples, `[batch, Length]`
 /// (tf.signal.overlap_and_add): the transpose of frame.
-template <int N, stft_options Options, Expression Expr>
+template <int Length, stft_options Options, Expression Expr>
 [[nodiscard]] auto overlap_and_add(const Expr& frames);
 
 /// Returns the transforms of the frames of signals `[batch, n]`, multiplied by a window, by default hann_window, as
 /// real and imaginary parts `[batch, count, length / 2 + 1]` (tf.signal.stft; torch.stft with center=False).
 template <stft_options Options, Expression Expr, Expression Window = tensor<value_t<Expr>, dims<Options.length>>>
-[[nodiscard]] auto stft(const Expr& signals, const Window& window = hann_window<Options.length, value_t<Expr>>());
+[[nodiscard]] auto stft(const Expr& samples, const Window& window = hann_window<Options.length, value_t<Expr>>());
 
-/// Returns the signals of N samples whose stft is closest to the operands (Griffin and Lim, Signal estimation from
+/// Returns the signals of Length samples whose stft is closest to the operands (Griffin and Lim, Signal estimation from
 /// modified short-time Fourier transform, 1984; torch.istft with center=False): the sum of the frames times the window,
 /// divided by the sum of the squared windows. Samples that no window reaches are 0. The window is a tensor.
-template <int N, stft_options Options, Expression Real, Expression Imag>
+template <int Length, stft_options Options, Expression Real, Expression Imag>
 [[nodiscard]] auto istft(
     const Real& real, const Imag& imag,
     const tensor<value_t<Real>, dims<Options.length>>& window = hann_window<Options.length, value_t<Real>>());
@@ -54,13 +55,13 @@ template <class Dims, stft_options Options>
   requires(Dims::rank == 2 && Options.length > 0 && Options.step > 0)
 struct frames_do_not_fit<Dims, Options> : mistake<(Dims::spec[1] >= 0 && Dims::spec[1] < Options.length)> {};
 
-/// The frames must be those of N samples, `[batch, (N - length) / step + 1, last]`.
-template <class Dims, int N, stft_options Options, int Last>
+/// The frames must be those of Length samples, `[batch, (Length - length) / step + 1, last]`.
+template <class Dims, int Length, stft_options Options, int Last>
 struct frames_are_not_of_signals : mistake<true> {};
-template <class Dims, int N, stft_options Options, int Last>
-  requires(Dims::rank == 3 && Options.length > 0 && Options.step > 0 && N >= Options.length)
-struct frames_are_not_of_signals<Dims, N, Options, Last>
-    : mistake<Dims::spec[1] != (N - Options.length) / Options.step + 1 || Dims::spec[2] != Last> {};
+template <class Dims, int Length, stft_options Options, int Last>
+  requires(Dims::rank == 3 && Options.length > 0 && Options.step > 0 && Length >= Options.length)
+struct frames_are_not_of_signals<Dims, Length, Options, Last>
+    : mistake<Dims::spec[1] != (Length - Options.length) / Options.step + 1 || Dims::spec[2] != Last> {};
 
 namespace detail {
 
@@ -75,21 +76,21 @@ void fill_cosine_window(T* to, int n, double mid, double amplitude) {
 
 }  // namespace detail
 
-template <int N, Element T>
-tensor<T, dims<N>> hann_window() {
-  tensor<T, dims<N>> w;
-  detail::fill_cosine_window(w.data(), N, 0.5, 0.5);
+template <int Length, Element T>
+tensor<T, dims<Length>> hann_window() {
+  tensor<T, dims<Length>> w;
+  detail::fill_cosine_window(w.data(), Length, 0.5, 0.5);
   return w;
 }
-template <int N, Element T>
-tensor<T, dims<N>> hamming_window() {
-  tensor<T, dims<N>> w;
-  detail::fill_cosine_window(w.data(), N, 0.54, 0.46);
+template <int Length, Element T>
+tensor<T, dims<Length>> hamming_window() {
+  tensor<T, dims<Length>> w;
+  detail::fill_cosine_window(w.data(), Length, 0.54, 0.46);
   return w;
 }
 
 template <stft_options Options, Expression Expr>
-auto frame(const Expr& signals) {
+auto frame(const Expr& samples) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<frames_do_not_fit<D, Options>, not_floating<value_t<Expr>>>;
   static_assert(
@@ -97,26 +98,26 @@ auto frame(const Expr& signals) {
       "frame: needs signals [batch, n] of float or double, and a length of 1 to n: frame<stft_options{.length "
       "= 256, .step = 128}>(x)");
   if constexpr (correct<mistake>)
-    return squeeze<1>(unfold<detail::as_windows<Options>>(expand_dims<-1>(expand_dims<1>(signals))));
+    return squeeze<1>(unfold<detail::as_windows<Options>>(expand_dims<-1>(expand_dims<1>(samples))));
   else
-    return detail::same_after_mistake(signals);
+    return detail::same_after_mistake(samples);
 }
 
-template <int N, stft_options Options, Expression Expr>
+template <int Length, stft_options Options, Expression Expr>
 auto overlap_and_add(const Expr& frames) {
-  using mistake =
-      first_mistake<frames_are_not_of_signals<dims_t<Expr>, N, Options, Options.length>, not_floating<value_t<Expr>>>;
+  using mistake = first_mistake<frames_are_not_of_signals<dims_t<Expr>, Length, Options, Options.length>,
+                                not_floating<value_t<Expr>>>;
   static_assert(correct<mistake>,
                 "overlap_and_add: overlap_and_add<n, stft_options{...}>(frames) needs [batch, (n - length) / step + 1, "
                 "length] of float or double");
   if constexpr (correct<mistake>)
-    return squeeze<-1>(squeeze<1>(fold<1, N, detail::as_windows<Options>>(expand_dims<1>(frames))));
+    return squeeze<-1>(squeeze<1>(fold<1, Length, detail::as_windows<Options>>(expand_dims<1>(frames))));
   else
     return detail::same_after_mistake(frames);
 }
 
 template <stft_options Options, Expression Expr, Expression Window>
-auto stft(const Expr& signals, const Window& window) {
+auto stft(const Expr& samples, const Window& window) {
   using T = value_t<Expr>;
   using mistake =
       first_mistake<frames_do_not_fit<dims_t<Expr>, Options>, not_floating<T>, element_types_differ<T, value_t<Window>>,
@@ -125,36 +126,36 @@ auto stft(const Expr& signals, const Window& window) {
                 "stft: needs signals [batch, n] of float or double, a length of 1 to n, and a window of the length: "
                 "stft<stft_options{.length = 256, .step = 128}>(x)");
   if constexpr (correct<mistake>)
-    return rfft(frame<Options>(signals) * window);
+    return rfft(frame<Options>(samples) * window);
   else
-    return detail::parts_after_mistake(signals, signals);
+    return detail::parts_after_mistake(samples, samples);
 }
 
-template <int N, stft_options Options, Expression Real, Expression Imag>
+template <int Length, stft_options Options, Expression Real, Expression Imag>
 auto istft(const Real& real, const Imag& imag, const tensor<value_t<Real>, dims<Options.length>>& window) {
   using T = value_t<Real>;
   using mistake = first_mistake<complex_fft_mistake<Real, Imag>,
-                                frames_are_not_of_signals<dims_t<Real>, N, Options, Options.length / 2 + 1>>;
+                                frames_are_not_of_signals<dims_t<Real>, Length, Options, Options.length / 2 + 1>>;
   static_assert(
       correct<mistake>,
       "istft: istft<n, stft_options{...}>(real, imag) needs [batch, (n - length) / step + 1, length / 2 + 1] of "
       "float or double");
   if constexpr (correct<mistake>) {
-    constexpr int count = (N - Options.length) / Options.step + 1;
+    constexpr int count = (Length - Options.length) / Options.step + 1;
     const auto ones = fill<T, dims<1, count, Options.length>>(1);
-    tensor<T, dims<1, N>> weights = eval(overlap_and_add<N, Options>(ones * square(window)));
+    tensor<T, dims<1, Length>> weights = eval(overlap_and_add<Length, Options>(ones * square(window)));
     for (std::size_t i = 0; i < weights.elements(); ++i)
       weights.data()[i] = weights.data()[i] > T(1e-11) ? 1 / weights.data()[i] : T(0);
-    return materialize(overlap_and_add<N, Options>(irfft<Options.length>(real, imag) * window) * weights);
+    return materialize(overlap_and_add<Length, Options>(irfft<Options.length>(real, imag) * window) * weights);
   } else {
     return detail::same_after_mistake(real);
   }
 }
 
 /// The same of the result of stft.
-template <int N, stft_options Options, class Real, class Imag>
+template <int Length, stft_options Options, class Real, class Imag>
 [[nodiscard]] auto istft(const complex_parts<Real, Imag>& x) {
-  return istft<N, Options>(x.real, x.imag);
+  return istft<Length, Options>(x.real, x.imag);
 }
 
 }  // namespace weft
