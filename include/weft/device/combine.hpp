@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// How an element that is written by index is combined with the element that is there. With `update`, the last of
-/// several elements with one index remains; a NaN is larger and smaller than every number.
+/// Selects what a write by index does with the element that is already there. `update` replaces it, so the last of
+/// several elements with one index remains. `min` and `max` return NaN if either element is NaN.
 enum class combine : unsigned char { update, add, mul, min, max };
 
 namespace device {

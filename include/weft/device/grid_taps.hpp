@@ -16,7 +16,7 @@ enum class interpolation : unsigned char {
   bicubic,   ///< between the four nearest pixels along each axis, by cubic convolution with a = -0.75
 };
 
-/// What is outside of an image.
+/// Selects the value that a sample outside of the image reads.
 enum class image_border : unsigned char {
   zeros,
   nearest,     ///< the outermost pixels ("border" in PyTorch)
@@ -169,7 +169,7 @@ struct grid_taps {
   }
 };
 
-/// Calls f<Mode, Axes>() for the given mode and number of axes. There are no bicubic volumes.
+/// Calls f<Mode, Axes>() for the given mode and number of axes. Volumes (3 axes) support nearest and bilinear only.
 template <class F>
 auto with_grid_mode(interpolation mode, std::int64_t axes, const F& f) {
   using enum interpolation;

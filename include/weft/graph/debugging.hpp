@@ -43,7 +43,7 @@ template <Expression X>
 template <class... Xs>
 struct values_are_not_in_a_graph : mistake<!(Xs::symbolic || ...)> {};
 
-/// What an operation reports, in the graph's memory.
+/// Holds the text of an operation's report in the graph's memory.
 struct kept_text : graph_owned {
   explicit kept_text(const std::string& s) : text(s) {}
   std::string text;
@@ -159,7 +159,7 @@ class check_numerics_kernel final : public reporting_kernel {
   }
 
  private:
-  /// Of NaN and infinity, all bits of the exponent are 1.
+  /// Finds NaN and infinity by their exponents, in which all bits are 1.
   template <class Bits>
   void check(const Bits* x, Bits exponent, Bits sign) const {
     const std::size_t n = infos[0].extents.elements();

@@ -72,8 +72,8 @@ struct lapack_factorizations {
     needs.elements += 64 * n;  // with what LAPACK asks for, small matrices are transformed without blocks
     return needs;
   }
-  /// Overwrites a symmetric matrix, of which it reads the lower triangle, by its eigenvectors, in rows. The eigenvalues
-  /// are in ascending order.
+  /// Reads the lower triangle of a symmetric matrix and overwrites the matrix with its eigenvectors, one per row. The
+  /// eigenvalues are in ascending order.
   template <class T>
   static bool eigh(bool vectors, std::size_t n, T* a, T* values, const detail::matrix_memory<T>& w) {
     keep_openblas_on_one_thread();

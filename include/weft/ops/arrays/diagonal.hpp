@@ -9,8 +9,8 @@
 #include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/reduce/reduce.hpp>
 
-/// Diagonals and bands of matrices. Not part of <weft/weft.hpp>. For all element types, unless a function says
-/// otherwise.
+/// Diagonals and bands of matrices. Not part of <weft/weft.hpp>. The functions accept all element types except
+/// where their comments name others.
 namespace weft {
 
 /// Returns matrices with the operand on their diagonal `Offset` and 0 elsewhere (tf.linalg.diag, torch.diag_embed):
