@@ -18,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise normalization matmul allreduce mpi parameter_server transfer trust spanning scale failures compile)
+known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise operations normalization matmul allreduce mpi parameter_server transfer trust spanning scale failures compile)
 suites=()
 environments=build/peers
 rounds=
@@ -216,6 +216,20 @@ suite_elementwise() {
   for elements in 1000 100000 10000000; do
     weft --elements "$elements"
     if [[ -n $peer ]]; then measure "$peer" "$elements"; fi
+  done
+}
+
+# Operations of each family. For factorizations, the program itself alternates with LAPACK.
+suite_operations() {
+  local kind seconds=${quick:+0.2}
+  for kind in einsum index reduce fft linear_algebra images; do
+    weft "$kind" --seconds "${seconds:-1}"
+    case $kind in
+      fft) peer tf operations_peers.py scipy fft --threads 1 --seconds "${seconds:-1}" ;;
+      linear_algebra) ;;
+      *) peer torch operations_peers.py torch "$kind" --seconds "${seconds:-1}" ;;
+    esac
+    if [[ $kind = index ]]; then peer tf operations_peers.py tensorflow index --seconds "${seconds:-1}"; fi
   done
 }
 
