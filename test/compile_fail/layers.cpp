@@ -10,8 +10,10 @@
 #include <weft/nn/depthwise_conv2d.hpp>
 #include <weft/nn/embedding_bag.hpp>
 #include <weft/nn/grouped_conv2d.hpp>
+#include <weft/nn/positions.hpp>
 #include <weft/nn/recurrent.hpp>
 #include <weft/nn/spatial_dropout.hpp>
+#include <weft/nn/transformer.hpp>
 #include <weft/nn/weight_norm.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
@@ -270,6 +272,15 @@ const nn::lstm<8> layer;
 auto [states, h, c] = layer(images);                                       // wrong
 auto [states, h, c] = layer(reshape<dims<dyn<"batch">, 28, 28>>(images));  // right
 
+// case positions_of_numbers: The positions are not integers.
+// error: positions_are_not_integers
+// error: positional_embedding: needs a node \[..., steps, features\]
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 5, 8>>(g, "x");
+auto at = placeholder<float, dims<5>>(g, "at");         // wrong
+auto at = placeholder<std::int32_t, dims<5>>(g, "at");  // right
+auto y = nn::positional_embedding<10>()(x, at);
+
 // case prelu_slopes: The number of slopes is not that of the channels.
 // error: slopes_differ_from_channels
 // error: prelu: needs a node of the layer's element type
@@ -302,6 +313,33 @@ auto first = placeholder<float, dims<dyn<"batch">, 8>>(g, "first");
 const nn::stacked<nn::gru<8>, 2> layers;
 auto states = layers(x, nn::initial_state(first)).states;         // wrong
 auto states = layers(x, nn::initial_state(first, first)).states;  // right
+
+// case transformer_heads: The number of heads does not divide the features.
+// error: heads_do_not_divide_the_features
+// error: transformer_encoder_layer: needs a node \[batch, steps, features\]
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 5, 20>>(g, "x");
+const nn::transformer_encoder_layer<8, 16> layer;  // wrong
+const nn::transformer_encoder_layer<4, 16> layer;  // right
+auto y = layer(x);
+
+// case transformer_memory: A decoder has no memory.
+// error: decoder\(x, memory, nn::mode::training\)
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 5, 16>>(g, "x");
+const nn::transformer_decoder_layer<4, 16> decoder;
+auto y = decoder(x, nn::mode::training);     // wrong
+auto y = decoder(x, x, nn::mode::training);  // right
+
+// case transformer_memory_lengths: The lengths of the memory are those of other texts.
+// error: lengths_do_not_fit
+// error: arguments about the memory are in nn::of_memory
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 5, 16>>(g, "x");
+auto n = placeholder<std::int32_t, dims<3>>(g, "n");             // wrong
+auto n = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "n");  // right
+const nn::transformer_decoder_layer<4, 16> decoder;
+auto y = decoder(x, x, nn::of_memory(nn::lengths(n)));
 
 // case weight_norm_layer: The layer has no weights to normalize.
 // error: layer_has_no_weights_to_normalize

@@ -18,15 +18,15 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Converts a file's tensor to a variable in four steps. The tensor is split along its first axis into `parts` of equal
-/// length, and part number `part` is used. It is reshaped to `viewed`, in which one extent may be -1. Its axes are
-/// permuted to the order `axes`. The first `merged` axes are merged into one. A member with its default value skips its
-/// step.
+/// Converts a file's tensor to a variable in four steps. The tensor is split along the axis `split_axis` into `parts`
+/// of equal length, and part number `part` is used. It is reshaped to `viewed`, in which one extent may be -1; parts of
+/// an axis other than the first cannot be reshaped. Its axes are permuted to the order `axes`. The first `merged` axes
+/// are merged into one. A member with its default value skips its step.
 struct weight_layout {
   std::vector<std::int64_t> viewed{};
   std::vector<std::size_t> axes{};
   std::size_t merged = 0;
-  std::size_t part = 0, parts = 1;
+  std::size_t part = 0, parts = 1, split_axis = 0;
 
   bool operator==(const weight_layout&) const = default;
 };
@@ -109,12 +109,13 @@ namespace detail {
 struct axis_order {
   std::vector<std::int64_t> extents;  ///< of the result
   std::vector<std::size_t> steps;     ///< the source's stride along each axis of the result
+  std::size_t first = 0;              ///< the source's first element
 
   void copy(const std::byte* from, std::byte* to, std::size_t element) const {
     std::size_t count = 1;
     for (const std::int64_t extent : extents) count *= static_cast<std::size_t>(extent);
     std::vector<std::int64_t> index(extents.size(), 0);
-    for (std::size_t n = 0, at = 0; n < count; ++n) {
+    for (std::size_t n = 0, at = first; n < count; ++n) {
       std::memcpy(to + n * element, from + at * element, element);
       for (std::size_t axis = extents.size(); axis-- > 0;) {
         at += steps[axis];
@@ -163,7 +164,8 @@ inline axis_order apply_layout(const std::string& path, const weight_layout& lay
   if (layout.merged > axes.size()) layout_does_not_fit(path, entry, "`merged` exceeds the number of axes");
 
   std::vector<std::size_t> steps(seen.size(), 1);
-  for (std::size_t i = seen.size(); i-- > 1;) steps[i - 1] = steps[i] * static_cast<std::size_t>(seen[i]);
+  for (std::size_t i = seen.size(); i-- > 1;)
+    steps[i - 1] = steps[i] * static_cast<std::size_t>(seen[i]) * (i == layout.split_axis ? layout.parts : 1);
   axis_order order;
   entry.extents.clear();
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -189,15 +191,21 @@ inline std::string name_of_part(const weight_row& row) {
 inline safetensors_entry entry_of(const std::string& path, const weight_row& row, const safetensors_entry& tensor,
                                   axis_order& order) {
   safetensors_entry entry = tensor;
-  const std::size_t parts = row.layout.parts;
+  const std::size_t parts = row.layout.parts, axis = row.layout.split_axis;
+  std::size_t first = parts == 1 ? 0 : row.layout.part;
   if (parts != 1) {
-    if (entry.extents.empty() || row.layout.part >= parts || entry.extents[0] % static_cast<std::int64_t>(parts) != 0)
-      layout_does_not_fit(path, entry, "the first axis must be divisible into `parts`, and `part` must be one of them");
+    if (axis >= entry.extents.size() || row.layout.part >= parts ||
+        entry.extents[axis] % static_cast<std::int64_t>(parts) != 0)
+      layout_does_not_fit(path, entry, "`split_axis` must be divisible into `parts`, and `part` must be one of them");
+    if (axis > 0 && !row.layout.viewed.empty())
+      layout_does_not_fit(path, entry, "parts of an axis other than the first cannot have `viewed`");
     entry.name = name_of_part(row);
-    entry.extents[0] /= static_cast<std::int64_t>(parts);
+    entry.extents[axis] /= static_cast<std::int64_t>(parts);
     entry.bytes /= parts;
+    for (std::size_t i = axis; i < entry.extents.size(); ++i) first *= static_cast<std::size_t>(entry.extents[i]);
   }
   order = apply_layout(path, row.layout, entry);
+  order.first = first;
   return entry;
 }
 
@@ -354,8 +362,7 @@ inline restore_report load_weights(const std::string& path, session& s, const we
         detail::read_as(file, *names.find(from.row->plus), type, added.data());
         detail::add_elements(type, given.data(), added.data(), given.size() / size_of(type));
       }
-      from.order.copy(given.data() + from.row->layout.part * (given.size() / from.row->layout.parts),
-                      static_cast<std::byte*>(to), size_of(type));
+      from.order.copy(given.data(), static_cast<std::byte*>(to), size_of(type));
     });
   }
   return std::move(plan.report);

@@ -5,6 +5,7 @@
 #include <weft/nn/dense.hpp>
 #include <weft/nn/layer.hpp>
 #include <weft/nn/visit.hpp>
+#include <weft/ops/arrays/broadcast_to.hpp>
 #include <weft/ops/reduce/normalization.hpp>
 
 WEFT_COLD_BEGIN
@@ -44,10 +45,11 @@ auto call_scale_and_offset(const X& x, const Layer& layer, const Normal& normal)
 
 /// Layer normalization over the last axis (Ba et al., 2016; tf.keras.layers.LayerNormalization, torch.nn.LayerNorm):
 /// (x - mean) / sqrt(variance + epsilon) * scale + offset of [..., width], with the moments of each row. The default
-/// epsilon is Keras's; torch's is 1e-5.
+/// epsilon is Keras's; torch's is 1e-5. Without `.use_bias`, there is no offset.
 template <int In = deduced, Element T = float>
 struct layer_norm {
   double epsilon = 1e-3;
+  bool use_bias = true;
   stored_initializer scale_init = init::ones{};
   stored_initializer offset_init = init::zeros{};
   layer_state state{detail::layer_class::layer_norm};
@@ -66,6 +68,11 @@ struct layer_norm {
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, dims_t<X>>(x);
     } else {
+      if (!use_bias)
+        return detail::call_normalization<T>(x, state, {{"scale", detail::channels_of<X>(), scale_init, scale}},
+                                             [this](const auto& e, const auto& by, const auto&) {
+                                               return layer_normalization(e, by, zeros_like(by), {.epsilon = epsilon});
+                                             });
       return detail::call_scale_and_offset<T>(
           x, *this, [this](const auto&... e) { return layer_normalization(e..., {.epsilon = epsilon}); });
     }
