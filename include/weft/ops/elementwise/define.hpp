@@ -74,50 +74,18 @@ inline constexpr bool is_dependence = std::is_same_v<V, dependence>;
   WEFT_HOST_DEVICE constexpr dependence op(dependence a, dependence b) { return weft::detail::joined(a, b); } \
   }
 
-/// Define formula::op, whose value is `math::op`. The gradients are expressions of the upstream gradient g, the
-/// operands, x or a and b, and the result y. The further arguments are the formulas for which symbols need kernels of
-/// their own (WEFT_SYMBOLS_1) in gradients. `elements` is `reals`, or `numbers` if integers are operands too.
-#define WEFT_FORMULA_1(op, is_cheap, derivative, ...)                                                                \
-  WEFT_STRICT_BEGIN                                                                                                  \
-  namespace formula {                                                                                                \
-  struct op {                                                                                                        \
-    static constexpr const char* name = #op;                                                                         \
-    static constexpr bool cheap = is_cheap, floating_only = true;                                                    \
-    using calls = weft::detail::formula_list<__VA_ARGS__>;                                                           \
-    template <class V>                                                                                               \
-    WEFT_HOST_DEVICE static constexpr V apply(V x) {                                                                 \
-      return math::op(x);                                                                                            \
-    }                                                                                                                \
-    template <class V>                                                                                               \
-    WEFT_HOST_DEVICE static constexpr V gradient([[maybe_unused]] V g, [[maybe_unused]] V x, [[maybe_unused]] V y) { \
-      return derivative;                                                                                             \
-    }                                                                                                                \
-  };                                                                                                                 \
-  }                                                                                                                  \
+/// Define formula::op, whose value is `math::op`; see WEFT_FORMULA_1. The further arguments are the formulas for which
+/// symbols need kernels of their own (WEFT_SYMBOLS_1) in gradients.
+#define WEFT_NODE_FORMULA_1(op, is_cheap, derivative, ...)                                                             \
+  WEFT_STRICT_BEGIN                                                                                                    \
+  namespace formula {                                                                                                  \
+  WEFT_FORMULA_1(op, is_cheap, reals, math::op(x), derivative, using calls = weft::detail::formula_list<__VA_ARGS__>;) \
+  }                                                                                                                    \
   WEFT_STRICT_END
-#define WEFT_FORMULA_2(op, is_cheap, elements, derivative_a, derivative_b, ...)                                      \
-  WEFT_STRICT_BEGIN                                                                                                  \
-  namespace formula {                                                                                                \
-  struct op {                                                                                                        \
-    static constexpr const char* name = #op;                                                                         \
-    static constexpr bool cheap = is_cheap WEFT_ELEMENTS_##elements;                                                 \
-    using calls = weft::detail::formula_list<__VA_ARGS__>;                                                           \
-    template <class V>                                                                                               \
-    WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {                                                            \
-      return math::op(a, b);                                                                                         \
-    }                                                                                                                \
-    template <class V>                                                                                               \
-    WEFT_HOST_DEVICE static constexpr V gradient_a([[maybe_unused]] V g, [[maybe_unused]] V a, [[maybe_unused]] V b, \
-                                                   [[maybe_unused]] V y) {                                           \
-      return derivative_a;                                                                                           \
-    }                                                                                                                \
-    template <class V>                                                                                               \
-    WEFT_HOST_DEVICE static constexpr V gradient_b([[maybe_unused]] V g, [[maybe_unused]] V a, [[maybe_unused]] V b, \
-                                                   [[maybe_unused]] V y) {                                           \
-      return derivative_b;                                                                                           \
-    }                                                                                                                \
-  };                                                                                                                 \
-  }                                                                                                                  \
+#define WEFT_NODE_FORMULA_2(op, is_cheap, elements, derivative_a, derivative_b, ...) \
+  WEFT_STRICT_BEGIN                                                                  \
+  namespace formula {                                                                \
+  WEFT_FORMULA_2(op, is_cheap, elements, math::op(a, b), derivative_a, derivative_b, \
+                 using calls = weft::detail::formula_list<__VA_ARGS__>;)             \
+  }                                                                                  \
   WEFT_STRICT_END
-#define WEFT_ELEMENTS_reals , floating_only = true
-#define WEFT_ELEMENTS_numbers

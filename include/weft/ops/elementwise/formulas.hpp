@@ -72,55 +72,36 @@ enum class primitive : unsigned char { WEFT_FORMULAS(WEFT_ENUMERATOR, WEFT_ENUME
 // Kernels use formulas too, but never evaluate them on symbols.
 WEFT_COLD_BEGIN
 WEFT_QUIET_BEGIN
-WEFT_HOST_DEVICE inline symbol operator+(symbol a, symbol b) { return detail::apply_primitive(primitive::add, a, b); }
-WEFT_HOST_DEVICE inline symbol operator-(symbol a, symbol b) {
-  return detail::apply_primitive(primitive::subtract, a, b);
-}
-WEFT_HOST_DEVICE inline symbol operator*(symbol a, symbol b) {
-  return detail::apply_primitive(primitive::multiply, a, b);
-}
-WEFT_HOST_DEVICE inline symbol operator/(symbol a, symbol b) {
-  return detail::apply_primitive(primitive::divide, a, b);
-}
-WEFT_HOST_DEVICE inline symbol operator-(symbol a) { return detail::apply_primitive(primitive::negate, a); }
-WEFT_HOST_DEVICE inline symbol operator<(symbol a, symbol b) { return detail::apply_primitive(primitive::less, a, b); }
-WEFT_HOST_DEVICE inline symbol operator<=(symbol a, symbol b) {
-  return detail::apply_primitive(primitive::less_equal, a, b);
-}
-WEFT_HOST_DEVICE inline symbol operator>(symbol a, symbol b) { return b < a; }
-WEFT_HOST_DEVICE inline symbol operator>=(symbol a, symbol b) { return b <= a; }
-WEFT_HOST_DEVICE inline symbol operator==(symbol a, symbol b) {
-  return detail::apply_primitive(primitive::equal, a, b);
-}
-WEFT_HOST_DEVICE inline symbol operator!(symbol a) { return detail::apply_primitive(primitive::logical_not, a); }
-WEFT_HOST_DEVICE inline symbol operator!=(symbol a, symbol b) { return !(a == b); }
 
-WEFT_HOST_DEVICE constexpr dependence operator+(dependence a, dependence b) {
-  return detail::depend(primitive::add, a, b);
-}
-WEFT_HOST_DEVICE constexpr dependence operator-(dependence a, dependence b) {
-  return detail::depend(primitive::subtract, a, b);
-}
-WEFT_HOST_DEVICE constexpr dependence operator*(dependence a, dependence b) {
-  return detail::depend(primitive::multiply, a, b);
-}
-WEFT_HOST_DEVICE constexpr dependence operator/(dependence a, dependence b) {
-  return detail::depend(primitive::divide, a, b);
-}
-WEFT_HOST_DEVICE constexpr dependence operator-(dependence a) { return detail::depend(primitive::negate, a); }
-WEFT_HOST_DEVICE constexpr dependence operator<(dependence a, dependence b) {
-  return detail::depend(primitive::less, a, b);
-}
-WEFT_HOST_DEVICE constexpr dependence operator<=(dependence a, dependence b) {
-  return detail::depend(primitive::less_equal, a, b);
-}
-WEFT_HOST_DEVICE constexpr dependence operator>(dependence a, dependence b) { return b < a; }
-WEFT_HOST_DEVICE constexpr dependence operator>=(dependence a, dependence b) { return b <= a; }
-WEFT_HOST_DEVICE constexpr dependence operator==(dependence a, dependence b) {
-  return detail::depend(primitive::equal, a, b);
-}
-WEFT_HOST_DEVICE constexpr dependence operator!(dependence a) { return detail::depend(primitive::logical_not, a); }
-WEFT_HOST_DEVICE constexpr dependence operator!=(dependence a, dependence b) { return !(a == b); }
+#define WEFT_OPERATOR_1(op, name)                                                                              \
+  WEFT_HOST_DEVICE inline symbol operator op(symbol a) { return detail::apply_primitive(primitive::name, a); } \
+  WEFT_HOST_DEVICE constexpr dependence operator op(dependence a) { return detail::depend(primitive::name, a); }
+#define WEFT_OPERATOR_2(op, name)                                                 \
+  WEFT_HOST_DEVICE inline symbol operator op(symbol a, symbol b) {                \
+    return detail::apply_primitive(primitive::name, a, b);                        \
+  }                                                                               \
+  WEFT_HOST_DEVICE constexpr dependence operator op(dependence a, dependence b) { \
+    return detail::depend(primitive::name, a, b);                                 \
+  }
+#define WEFT_OTHER_OPERATOR(op, as)                                             \
+  WEFT_HOST_DEVICE inline symbol operator op(symbol a, symbol b) { return as; } \
+  WEFT_HOST_DEVICE constexpr dependence operator op(dependence a, dependence b) { return as; }
+WEFT_OPERATOR_2(+, add)
+WEFT_OPERATOR_2(-, subtract)
+WEFT_OPERATOR_2(*, multiply)
+WEFT_OPERATOR_2(/, divide)
+WEFT_OPERATOR_1(-, negate)
+WEFT_OPERATOR_2(<, less)
+WEFT_OPERATOR_2(<=, less_equal)
+WEFT_OPERATOR_2(==, equal)
+WEFT_OPERATOR_1(!, logical_not)
+WEFT_OTHER_OPERATOR(>, b < a)
+WEFT_OTHER_OPERATOR(>=, b <= a)
+WEFT_OTHER_OPERATOR(!=, !(a == b))
+#undef WEFT_OPERATOR_1
+#undef WEFT_OPERATOR_2
+#undef WEFT_OTHER_OPERATOR
+
 WEFT_QUIET_END
 
 /// The functions that formulas may use, on numbers (device/cpu/math.hpp), symbols and dependences.
@@ -160,18 +141,16 @@ WEFT_HOST_DEVICE inline symbol select(symbol condition, symbol a, symbol b) {
 WEFT_HOST_DEVICE constexpr dependence select(dependence p, dependence a, dependence b) {
   return weft::detail::depend(primitive::select, p, a, b);
 }
-WEFT_HOST_DEVICE inline symbol multiply_no_nan(symbol x, symbol y) {
-  return weft::detail::apply_primitive(primitive::multiply_no_nan, x, y);
-}
-WEFT_HOST_DEVICE constexpr dependence multiply_no_nan(dependence x, dependence y) {
-  return weft::detail::depend(primitive::multiply_no_nan, x, y);
-}
-WEFT_HOST_DEVICE inline symbol xdivy(symbol x, symbol y) {
-  return weft::detail::apply_primitive(primitive::xdivy, x, y);
-}
-WEFT_HOST_DEVICE constexpr dependence xdivy(dependence x, dependence y) {
-  return weft::detail::depend(primitive::xdivy, x, y);
-}
+#define WEFT_SPECIAL(name)                                                 \
+  WEFT_HOST_DEVICE inline symbol name(symbol x, symbol y) {                \
+    return weft::detail::apply_primitive(primitive::name, x, y);           \
+  }                                                                        \
+  WEFT_HOST_DEVICE constexpr dependence name(dependence x, dependence y) { \
+    return weft::detail::depend(primitive::name, x, y);                    \
+  }
+WEFT_SPECIAL(multiply_no_nan)
+WEFT_SPECIAL(xdivy)
+#undef WEFT_SPECIAL
 /// Second gradients compute exp_of_minus_square from the rounded x^2.
 WEFT_HOST_DEVICE inline symbol exp_of_minus_square(symbol x) { return exp(-(x * x)); }
 WEFT_HOST_DEVICE constexpr dependence exp_of_minus_square(dependence x) { return exp(-(x * x)); }
@@ -203,54 +182,52 @@ WEFT_STRICT_BEGIN
 /// an error.
 namespace weft::formula {
 
-struct add {
-  static constexpr const char* name = "add";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
-    return static_cast<V>(wrapping(a) + wrapping(b));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V, V) {
-    return g;
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V, V, V) {
-    return g;
-  }
-};
-struct subtract {
-  static constexpr const char* name = "subtract";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
-    return static_cast<V>(wrapping(a) - wrapping(b));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V, V) {
-    return g;
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V, V, V) {
-    return -g;
-  }
-};
-struct multiply {
-  static constexpr const char* name = "multiply";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
-    return static_cast<V>(wrapping(a) * wrapping(b));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V b, V) {
-    return g * b;
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V a, V, V) {
-    return g * a;
-  }
-};
+/// Defines formula::op of one operand, x. `elements` is `numbers`, or `reals` for float and double only. The value is
+/// an expression of V x, and the gradient of the upstream gradient g, x and the result y. Further arguments are
+/// members.
+#define WEFT_FORMULA_1(op, is_cheap, elements, value, derivative, ...)                                               \
+  struct op {                                                                                                        \
+    static constexpr const char* name = #op;                                                                         \
+    static constexpr bool cheap = is_cheap WEFT_ELEMENTS_##elements;                                                 \
+    __VA_ARGS__                                                                                                      \
+    template <class V>                                                                                               \
+    WEFT_HOST_DEVICE static constexpr V apply(V x) {                                                                 \
+      return value;                                                                                                  \
+    }                                                                                                                \
+    template <class V>                                                                                               \
+    WEFT_HOST_DEVICE static constexpr V gradient([[maybe_unused]] V g, [[maybe_unused]] V x, [[maybe_unused]] V y) { \
+      return derivative;                                                                                             \
+    }                                                                                                                \
+  };
+/// Defines formula::op of two operands, a and b.
+#define WEFT_FORMULA_2(op, is_cheap, elements, value, derivative_a, derivative_b, ...)                               \
+  struct op {                                                                                                        \
+    static constexpr const char* name = #op;                                                                         \
+    static constexpr bool cheap = is_cheap WEFT_ELEMENTS_##elements;                                                 \
+    __VA_ARGS__                                                                                                      \
+    template <class V>                                                                                               \
+    WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {                                                            \
+      return value;                                                                                                  \
+    }                                                                                                                \
+    template <class V>                                                                                               \
+    WEFT_HOST_DEVICE static constexpr V gradient_a([[maybe_unused]] V g, [[maybe_unused]] V a, [[maybe_unused]] V b, \
+                                                   [[maybe_unused]] V y) {                                           \
+      return derivative_a;                                                                                           \
+    }                                                                                                                \
+    template <class V>                                                                                               \
+    WEFT_HOST_DEVICE static constexpr V gradient_b([[maybe_unused]] V g, [[maybe_unused]] V a, [[maybe_unused]] V b, \
+                                                   [[maybe_unused]] V y) {                                           \
+      return derivative_b;                                                                                           \
+    }                                                                                                                \
+  };
+#define WEFT_ELEMENTS_reals , floating_only = true
+#define WEFT_ELEMENTS_numbers
+
+// clang-format off
+WEFT_FORMULA_2(add, true, numbers, static_cast<V>(wrapping(a) + wrapping(b)), g, g)
+WEFT_FORMULA_2(subtract, true, numbers, static_cast<V>(wrapping(a) - wrapping(b)), g, -g)
+WEFT_FORMULA_2(multiply, true, numbers, static_cast<V>(wrapping(a) * wrapping(b)), g * b, g * a)
+// clang-format on
 /// Rounds quotients of integers towards 0. The smallest integer divided by -1 is itself, like its negation. Throws
 /// invalid_argument if an integer is divided by 0; on a GPU, which cannot throw, the quotient is 0.
 struct divide {
@@ -283,140 +260,36 @@ struct divide {
 #endif
   }
 };
-/// x * y, and 0 if y is 0, for any x (tf.math.multiply_no_nan). With xdivy, expresses the gradients that TensorFlow
+/// a * b, and 0 if a or b is 0.
+template <class V>
+WEFT_HOST_DEVICE constexpr V zero_if_either_is(V a, V b) {
+  return math::select(a == V(0), V(0), math::multiply_no_nan(a, b));
+}
+// clang-format off
+/// a * b, and 0 if b is 0, for any a (tf.math.multiply_no_nan). With xdivy, expresses the gradients that TensorFlow
 /// defines as 0 if the upstream gradient is 0.
-struct multiply_no_nan {
-  static constexpr const char* name = "multiply_no_nan";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x, V y) {
-    return math::multiply_no_nan(x, y);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V y, V) {
-    return zero_if_either_is(g, y);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V x, V, V) {
-    return math::multiply_no_nan(x, g);
-  }
-  /// a * b, and 0 if a or b is 0.
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V zero_if_either_is(V a, V b) {
-    return math::select(a == V(0), V(0), math::multiply_no_nan(a, b));
-  }
-};
-/// x / y, and 0 if x is 0, for any y (tf.math.xdivy). If x is 0, TensorFlow's gradient with respect to x is 0, but this
-/// one is g / y, since gradients of gradients are linear in x.
-struct xdivy {
-  static constexpr const char* name = "xdivy";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x, V y) {
-    return math::xdivy(x, y);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V, V y, V) {
-    return math::xdivy(g, y);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V, V y, V z) {
-    return -math::xdivy(multiply_no_nan::zero_if_either_is(z, g), y);
-  }
-};
-struct negate {
-  static constexpr const char* name = "negate";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return static_cast<V>(-wrapping(x));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V) {
-    return -g;
-  }
-};
+WEFT_FORMULA_2(multiply_no_nan, true, numbers, math::multiply_no_nan(a, b), zero_if_either_is(g, b),
+               math::multiply_no_nan(a, g))
+/// a / b, and 0 if a is 0, for any b (tf.math.xdivy). If a is 0, TensorFlow's gradient with respect to a is 0, but this
+/// one is g / b, since gradients of gradients are linear in a.
+WEFT_FORMULA_2(xdivy, true, numbers, math::xdivy(a, b), math::xdivy(g, b), -math::xdivy(zero_if_either_is(y, g), b))
+WEFT_FORMULA_1(negate, true, numbers, static_cast<V>(-wrapping(x)), -g)
 /// |x| (tf.abs). The smallest integer is its own absolute value. The gradient at 0 is 0.
-struct abs {
-  static constexpr const char* name = "abs";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::abs(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return g * math::sign(x);
-  }
-};
+WEFT_FORMULA_1(abs, true, numbers, math::abs(x), g * math::sign(x))
 /// -1, 0 or 1, the sign of x; NaN for NaN (tf.sign). The gradient is 0 everywhere.
-struct sign {
-  static constexpr const char* name = "sign";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::sign(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V) {
-    return g * V(0);
-  }
-};
+WEFT_FORMULA_1(sign, true, numbers, math::sign(x), g * V(0))
 /// The largest integer not above x, for float or double (tf.floor). The gradient is 0 everywhere.
-struct floor {
-  static constexpr const char* name = "floor";
-  static constexpr bool cheap = true, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::floor(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V) {
-    return g * V(0);
-  }
-};
+WEFT_FORMULA_1(floor, true, reals, math::floor(x), g * V(0))
 /// x * x (tf.square). Integers wrap around.
-struct square {
-  static constexpr const char* name = "square";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return static_cast<V>(wrapping(x) * wrapping(x));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return (g + g) * x;
-  }
-};
+WEFT_FORMULA_1(square, true, numbers, static_cast<V>(wrapping(x) * wrapping(x)), (g + g) * x)
 /// The square root of float or double, NaN below 0 (tf.sqrt). As in TensorFlow, the gradient is 0 if the upstream
 /// gradient is 0, even at x = 0, where the derivative is infinite.
-struct sqrt {
-  static constexpr const char* name = "sqrt";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::sqrt(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
-    return math::xdivy(V(0.5) * g, y);
-  }
-};
+WEFT_FORMULA_1(sqrt, false, reals, math::sqrt(x), math::xdivy(V(0.5) * g, y))
 /// 1 / sqrt(x) for float or double: infinite at 0 and NaN below (tf.math.rsqrt). The gradient is 0 if the upstream
-/// gradient is 0, as for sqrt.
-struct rsqrt {
-  static constexpr const char* name = "rsqrt";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::rsqrt(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
-    // Multiplies one factor at a time, so that each gradient of this formula is also 0 if its upstream gradient is 0.
-    return math::multiply_no_nan(y, math::multiply_no_nan(y, math::multiply_no_nan(y, V(-0.5) * g)));
-  }
-};
+/// gradient is 0, as for sqrt: one factor at a time, so that this also holds for each gradient of this formula.
+WEFT_FORMULA_1(rsqrt, false, reals, math::rsqrt(x),
+               math::multiply_no_nan(y, math::multiply_no_nan(y, math::multiply_no_nan(y, V(-0.5) * g))))
+// clang-format on
 /// Returns g / x for use in a gradient. When this gradient is differentiated, 1 / x is a value whose own gradient is 0
 /// if its upstream gradient is 0, like TensorFlow's reciprocal.
 template <class V>
@@ -426,58 +299,16 @@ WEFT_HOST_DEVICE constexpr V gradient_over(V g, V x) {
   else
     return g * math::xdivy(V(1), x);
 }
+// clang-format off
 /// e to the power x, for float or double (tf.exp); infinite on overflow.
-struct exp {
-  static constexpr const char* name = "exp";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::exp(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
-    return g * y;
-  }
-};
+WEFT_FORMULA_1(exp, false, reals, math::exp(x), g * y)
 /// The natural logarithm of float or double (tf.math.log): -inf at 0 and NaN below 0.
-struct log {
-  static constexpr const char* name = "log";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::log(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return gradient_over(g, x);
-  }
-};
+WEFT_FORMULA_1(log, false, reals, math::log(x), gradient_over(g, x))
 /// log(1 + x) of float or double, accurate near 0 (tf.math.log1p): -inf at -1 and NaN below -1.
-struct log1p {
-  static constexpr const char* name = "log1p";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::log1p(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return gradient_over(g, V(1) + x);
-  }
-};
+WEFT_FORMULA_1(log1p, false, reals, math::log1p(x), gradient_over(g, V(1) + x))
 /// exp(x) - 1 of float or double, accurate near 0 (tf.math.expm1).
-struct expm1 {
-  static constexpr const char* name = "expm1";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::expm1(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return g * math::exp(x);  // y + 1 would lose precision for x far below 0
-  }
-};
+WEFT_FORMULA_1(expm1, false, reals, math::expm1(x), g * math::exp(x))  // y + 1 would lose precision for x far below 0
+// clang-format on
 /// a to the power b, for float or double (tf.pow): NaN if a is negative and b is not an integer. As in TensorFlow, the
 /// gradient with respect to b is 0 if a is not positive, here even if the power is infinite or NaN; TensorFlow's
 /// gradient is NaN there.
@@ -500,340 +331,109 @@ struct pow {
     return math::select(positive, g * y * math::log(math::select(positive, a, V(1))), V(0));
   }
 };
+// clang-format off
 /// The hyperbolic tangent of float or double (tf.tanh).
-struct tanh {
-  static constexpr const char* name = "tanh";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::tanh(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
-    return g * (V(1) - y * y);
-  }
-};
+WEFT_FORMULA_1(tanh, false, reals, math::tanh(x), g * (V(1) - y * y))
 /// The logistic function 1 / (1 + exp(-x)) of float or double (tf.sigmoid).
-struct sigmoid {
-  static constexpr const char* name = "sigmoid";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::sigmoid(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
-    return g * y * (V(1) - y);
-  }
-};
+WEFT_FORMULA_1(sigmoid, false, reals, math::sigmoid(x), g * y * (V(1) - y))
 /// The error function of float or double (tf.math.erf): 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.
-struct erf {
-  static constexpr const char* name = "erf";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::erf(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return V(1.1283791670955126) * g * math::exp_of_minus_square(x);  // 2 / sqrt(pi)
-  }
-};
+WEFT_FORMULA_1(erf, false, reals, math::erf(x), V(1.1283791670955126) * g * math::exp_of_minus_square(x))  // 2 / sqrt(pi)
 /// The sine of an angle in radians, float or double (tf.sin); NaN for an infinite angle.
-struct sin {
-  static constexpr const char* name = "sin";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::sin(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return g * math::cos(x);
-  }
-};
+WEFT_FORMULA_1(sin, false, reals, math::sin(x), g * math::cos(x))
 /// The cosine of an angle in radians, float or double (tf.cos); NaN for an infinite angle.
-struct cos {
-  static constexpr const char* name = "cos";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::cos(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return -g * math::sin(x);
-  }
-};
+WEFT_FORMULA_1(cos, false, reals, math::cos(x), -g * math::sin(x))
 /// log(1 + exp(x)) of float or double (tf.nn.softplus). Does not overflow for large x, and keeps its relative accuracy
 /// for negative x.
-struct softplus {
-  static constexpr const char* name = "softplus";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::maximum(x, V(0)) + math::log1p(math::exp(-math::abs(x)));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return g * math::sigmoid(x);
-  }
-};
+WEFT_FORMULA_1(softplus, false, reals, math::maximum(x, V(0)) + math::log1p(math::exp(-math::abs(x))), g * math::sigmoid(x))
 /// max(x, 0) (tf.nn.relu); NaN for NaN. The gradient at 0 is 0.
-struct relu {
-  static constexpr const char* name = "relu";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::maximum(x, V(0));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // uses y, so that y can overwrite x in place
-    return math::select(y > V(0), g, V(0));
-  }
-};
+WEFT_FORMULA_1(relu, true, numbers, math::maximum(x, V(0)), math::select(y > V(0), g, V(0)))  // y can overwrite x
 /// min(max(x, 0), 6) (tf.nn.relu6).
-struct relu6 {
-  static constexpr const char* name = "relu6";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::minimum(math::maximum(x, V(0)), V(6));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
-    return math::select(y < V(6), math::select(y > V(0), g, V(0)), V(0));
-  }
-};
+WEFT_FORMULA_1(relu6, true, numbers, math::minimum(math::maximum(x, V(0)), V(6)),
+               math::select(y < V(6), math::select(y > V(0), g, V(0)), V(0)))
 /// x if positive, e^x - 1 otherwise (tf.nn.elu; Clevert et al. 2015).
-struct elu {
-  static constexpr const char* name = "elu";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::select(x < V(0), math::expm1(x), x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    // Not exp(x) everywhere: if it is infinite or NaN, the next gradient would multiply it by 0.
-    return g * math::exp(math::select(x < V(0), x, V(0)));
-  }
-};
+// The gradient is not exp(x) everywhere: if it is infinite or NaN, the next gradient would multiply it by 0.
+WEFT_FORMULA_1(elu, false, reals, math::select(x < V(0), math::expm1(x), x),
+               g * math::exp(math::select(x < V(0), x, V(0))))
 /// elu with two factors that keep the mean of activations at 0 and their variance at 1 (tf.nn.selu; Klambauer et al.,
 /// Self-Normalizing Neural Networks, 2017). As in TensorFlow, the gradient at 0 is the positive side's.
-struct selu {
-  static constexpr const char* name = "selu";
-  static constexpr bool cheap = false, floating_only = true;
-  static constexpr double above = 1.0507009873554805, below = 1.7580993408473766;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::select(x < V(0), V(below) * math::expm1(x), V(above) * x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return g * math::select(x < V(0), V(below) * math::exp(math::select(x < V(0), x, V(0))), V(above));
-  }
-};
+WEFT_FORMULA_1(selu, false, reals, math::select(x < V(0), V(below) * math::expm1(x), V(above) * x),
+               g * math::select(x < V(0), V(below) * math::exp(math::select(x < V(0), x, V(0))), V(above)),
+               static constexpr double above = 1.0507009873554805, below = 1.7580993408473766;)
+// clang-format on
+template <class V>
+WEFT_HOST_DEVICE constexpr V normal_below(V x) {
+  return V(0.5) + V(0.5) * math::erf(x * V(0.7071067811865476));
+}
+template <class V>
+WEFT_HOST_DEVICE constexpr V gelu_curve(V x) {
+  return x * (V(1.5957691216057308) + V(0.07135481627260025) * x * x);
+}
+template <class V>
+WEFT_HOST_DEVICE constexpr V gelu_tanh_slope(V x) {
+  const V s = math::sigmoid(gelu_curve(x)), rest = math::sigmoid(-gelu_curve(x));  // 1 - s would lose precision near 1
+  return s + x * (s * rest) * (V(1.5957691216057308) + V(0.21406444881780076) * x * x);
+}
+template <class V>
+WEFT_HOST_DEVICE constexpr V silu_slope(V x) {
+  const V s = math::sigmoid(x);
+  return s + x * s * (V(1) - s);
+}
+template <class V>
+WEFT_HOST_DEVICE constexpr V softsign_gradient(V g, V x) {
+  const V d = V(1) + math::abs(x);
+  return g / (d * d);
+}
+// clang-format off
 /// x times the probability that a standard normal variable is below x (tf.nn.gelu; Hendrycks and Gimpel 2016). As in
 /// TensorFlow and PyTorch, computing 1 + erf loses the small probabilities of x far below 0 to rounding.
-struct gelu {
-  static constexpr const char* name = "gelu";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V below(V x) {
-    return V(0.5) + V(0.5) * math::erf(x * V(0.7071067811865476));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return x * below(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return g * (below(x) + x * V(0.3989422804014327) * math::exp(V(-0.5) * x * x));  // 1 / sqrt(2 pi)
-  }
-};
+WEFT_FORMULA_1(gelu, false, reals, x * normal_below(x),
+               g * (normal_below(x) + x * V(0.3989422804014327) * math::exp(V(-0.5) * x * x)))  // 1 / sqrt(2 pi)
 /// The approximation x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) of gelu (tf.nn.gelu(x, approximate=True)), usually
 /// written with tanh.
-struct gelu_tanh {
-  static constexpr const char* name = "gelu_tanh";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V curve(V x) {
-    return x * (V(1.5957691216057308) + V(0.07135481627260025) * x * x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return x * math::sigmoid(curve(x));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    const V s = math::sigmoid(curve(x)), rest = math::sigmoid(-curve(x));  // 1 - s would lose precision for s near 1
-    return g * (s + x * (s * rest) * (V(1.5957691216057308) + V(0.21406444881780076) * x * x));
-  }
-};
+WEFT_FORMULA_1(gelu_tanh, false, reals, x * math::sigmoid(gelu_curve(x)), g * gelu_tanh_slope(x))
 /// x sigmoid(x) (tf.nn.silu), also called swish.
-struct silu {
-  static constexpr const char* name = "silu";
-  static constexpr bool cheap = false, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return x * math::sigmoid(x);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    const V s = math::sigmoid(x);
-    return g * (s + x * s * (V(1) - s));
-  }
-};
+WEFT_FORMULA_1(silu, false, reals, x * math::sigmoid(x), g * silu_slope(x))
 /// x / (1 + |x|) (tf.nn.softsign).
-struct softsign {
-  static constexpr const char* name = "softsign";
-  static constexpr bool cheap = true, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return x / (V(1) + math::abs(x));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    const V d = V(1) + math::abs(x);
-    return g / (d * d);
-  }
-};
+WEFT_FORMULA_1(softsign, true, reals, x / (V(1) + math::abs(x)), softsign_gradient(g, x))
 /// relu6(x + 3) / 6 (torch.nn.functional.hardsigmoid; the slope of Keras 2 differs).
-struct hard_sigmoid {
-  static constexpr const char* name = "hard_sigmoid";
-  static constexpr bool cheap = true, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return math::minimum(math::maximum(x + V(3), V(0)), V(6)) / V(6);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return math::select(x < V(3), math::select(x > V(-3), g / V(6), V(0)), V(0));
-  }
-};
+WEFT_FORMULA_1(hard_sigmoid, true, reals, math::minimum(math::maximum(x + V(3), V(0)), V(6)) / V(6),
+               math::select(x < V(3), math::select(x > V(-3), g / V(6), V(0)), V(0)))
 /// x relu6(x + 3) / 6 (torch.nn.functional.hardswish; Howard et al., Searching for MobileNetV3, 2019).
-struct hard_swish {
-  static constexpr const char* name = "hard_swish";
-  static constexpr bool cheap = true, floating_only = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V x) {
-    return x * (math::minimum(math::maximum(x + V(3), V(0)), V(6)) / V(6));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return math::select(x < V(3), math::select(x > V(-3), g * (x + V(1.5)) / V(3), V(0)), g);
-  }
-};
+WEFT_FORMULA_1(hard_swish, true, reals, x * (math::minimum(math::maximum(x + V(3), V(0)), V(6)) / V(6)),
+               math::select(x < V(3), math::select(x > V(-3), g * (x + V(1.5)) / V(3), V(0)), g))
 /// The larger of a and b, NaN if either is NaN (tf.maximum). As in TensorFlow, the gradient goes to a if they are
 /// equal, and to b if either is NaN.
-struct maximum {
-  static constexpr const char* name = "maximum";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
-    return math::maximum(a, b);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V a, V b, V) {
-    return math::select(a >= b, g, V(0));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V a, V b, V) {
-    return math::select(a >= b, V(0), g);
-  }
-};
+WEFT_FORMULA_2(maximum, true, numbers, math::maximum(a, b), math::select(a >= b, g, V(0)), math::select(a >= b, V(0), g))
 /// The smaller of a and b, NaN if either is NaN (tf.minimum). As in TensorFlow, the gradient goes to a if they are
 /// equal, and to b if either is NaN.
-struct minimum {
-  static constexpr const char* name = "minimum";
-  static constexpr bool cheap = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
-    return math::minimum(a, b);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V a, V b, V) {
-    return math::select(a <= b, g, V(0));
-  }
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V a, V b, V) {
-    return math::select(a <= b, V(0), g);
-  }
-};
+WEFT_FORMULA_2(minimum, true, numbers, math::minimum(a, b), math::select(a <= b, g, V(0)), math::select(a <= b, V(0), g))
 
-struct less {
-  static constexpr const char* name = "less";
-  static constexpr bool cheap = true, predicate = true, orders = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
-    return a < b;
-  }
-};
-struct less_equal {
-  static constexpr const char* name = "less_equal";
-  static constexpr bool cheap = true, predicate = true, orders = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
-    return a <= b;
-  }
-};
-struct greater {
-  static constexpr const char* name = "greater";
-  static constexpr bool cheap = true, predicate = true, orders = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
-    return a > b;
-  }
-};
-struct greater_equal {
-  static constexpr const char* name = "greater_equal";
-  static constexpr bool cheap = true, predicate = true, orders = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
-    return a >= b;
-  }
-};
-struct equal {
-  static constexpr const char* name = "equal";
-  static constexpr bool cheap = true, predicate = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
-    return a == b;
-  }
-};
-struct not_equal {
-  static constexpr const char* name = "not_equal";
-  static constexpr bool cheap = true, predicate = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr auto apply(V a, V b) {
-    return !(a == b);
-  }
-};
-struct logical_and {
-  static constexpr const char* name = "logical_and";
-  static constexpr bool cheap = true, predicate = true, of_bools = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
-    return math::select(a, b, a);
-  }
-};
-struct logical_or {
-  static constexpr const char* name = "logical_or";
-  static constexpr bool cheap = true, predicate = true, of_bools = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
-    return math::select(a, a, b);
-  }
-};
-struct logical_not {
-  static constexpr const char* name = "logical_not";
-  static constexpr bool cheap = true, predicate = true, of_bools = true;
-  template <class V>
-  WEFT_HOST_DEVICE static constexpr V apply(V a) {
-    return !a;
-  }
-};
+/// Defines formulas whose results are bool; `members` are further members, such as `orders`.
+#define WEFT_PREDICATE(op, operands, type, value, members)         \
+  struct op {                                                      \
+    static constexpr const char* name = #op;                       \
+    static constexpr bool cheap = true, predicate = true members;  \
+    template <class V>                                             \
+    WEFT_HOST_DEVICE static constexpr type apply operands {        \
+      return value;                                                \
+    }                                                              \
+  };
+#define WEFT_ORDERS , orders = true
+#define WEFT_OF_BOOLS , of_bools = true
+WEFT_PREDICATE(less, (V a, V b), auto, a < b, WEFT_ORDERS)
+WEFT_PREDICATE(less_equal, (V a, V b), auto, a <= b, WEFT_ORDERS)
+WEFT_PREDICATE(greater, (V a, V b), auto, a > b, WEFT_ORDERS)
+WEFT_PREDICATE(greater_equal, (V a, V b), auto, a >= b, WEFT_ORDERS)
+WEFT_PREDICATE(equal, (V a, V b), auto, a == b, )
+WEFT_PREDICATE(not_equal, (V a, V b), auto, !(a == b), )
+WEFT_PREDICATE(logical_and, (V a, V b), V, math::select(a, b, a), WEFT_OF_BOOLS)
+WEFT_PREDICATE(logical_or, (V a, V b), V, math::select(a, a, b), WEFT_OF_BOOLS)
+WEFT_PREDICATE(logical_not, (V a), V, !a, WEFT_OF_BOOLS)
+#undef WEFT_PREDICATE
+#undef WEFT_ORDERS
+#undef WEFT_OF_BOOLS
+// clang-format on
+
 struct select {
   static constexpr const char* name = "select";
   static constexpr bool cheap = true;

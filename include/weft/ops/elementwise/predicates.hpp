@@ -28,21 +28,14 @@ WEFT_PREDICATE(is_finite)
 
 }  // namespace formula
 
+// clang-format off
 /// Returns true for each NaN of float or double (tf.math.is_nan).
-template <Expression X>
-[[nodiscard]] auto is_nan(const X& x) {
-  return detail::function<formula::is_nan>(x);
-}
+template <Expression X> [[nodiscard]] auto is_nan(const X& x) { return detail::function<formula::is_nan>(x); }
 /// Returns true for each infinite element of float or double (tf.math.is_inf).
-template <Expression X>
-[[nodiscard]] auto is_inf(const X& x) {
-  return detail::function<formula::is_inf>(x);
-}
+template <Expression X> [[nodiscard]] auto is_inf(const X& x) { return detail::function<formula::is_inf>(x); }
 /// Returns true for each element of float or double that is neither infinite nor NaN (tf.math.is_finite).
-template <Expression X>
-[[nodiscard]] auto is_finite(const X& x) {
-  return detail::function<formula::is_finite>(x);
-}
+template <Expression X> [[nodiscard]] auto is_finite(const X& x) { return detail::function<formula::is_finite>(x); }
+// clang-format on
 
 /// Replaces NaN by `nan`, and infinities by `posinf` and `neginf`, by default the largest and the smallest number of
 /// the type (torch.nan_to_num). The gradient of a replaced element is 0.
@@ -66,15 +59,11 @@ WEFT_HOST_DEVICE constexpr V heaviside(V a, V b) {
 }  // namespace math
 
 // clang-format off
-WEFT_FORMULA_2(heaviside, true, numbers, g * V(0), math::select(a == V(0), g, V(0)))
-// clang-format on
-
+WEFT_NODE_FORMULA_2(heaviside, true, numbers, g * V(0), math::select(a == V(0), g, V(0)))
 /// Returns 0 if a is negative, b if a is 0, and 1 if a is positive; NaN for NaN (numpy.heaviside). Extents broadcast.
 /// The gradient with respect to a is 0.
-template <Operand A, Operand B>
-  requires(Expression<A> || Expression<B>)
-[[nodiscard]] auto heaviside(const A& a, const B& b) {
-  return detail::function<formula::heaviside>(a, b);
-}
+template <Operand A, Operand B> requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto heaviside(const A& a, const B& b) { return detail::function<formula::heaviside>(a, b); }
+// clang-format on
 
 }  // namespace weft
