@@ -16,15 +16,13 @@ tensor<bool, dims<4>> mask;      // right
 auto y = boolean_mask(x, mask);  // right
 
 // case boolean_mask_name: The name of the count is a string.
-// error: arguments_are_not_taken
-// error: boolean_mask: write the extent's name as dyn<\.\.\.>: boolean_mask<dyn<\\?"kept\\?">>\(x, x > 0\)
+// error: write the extent's name as dyn<\.\.\.>: boolean_mask<dyn<\\?"kept\\?">>\(x, x > 0\)
 tensor<float, dims<4, 3>> t;
 auto y = boolean_mask<"kept">(t, t > 0);       // wrong
 auto y = boolean_mask<dyn<"kept">>(t, t > 0);  // right
 
 // case boolean_mask_one_argument: The mask is missing.
-// error: arguments_are_not_taken
-// error: boolean_mask: takes a value and a mask: boolean_mask\(x, x > 0\)
+// error: takes a value and a mask: boolean_mask\(x, x > 0\)
 tensor<float, dims<4, 3>> t;
 auto y = boolean_mask(t);         // wrong
 auto y = boolean_mask(t, t > 0);  // right

@@ -11,8 +11,7 @@
 using namespace weft;
 
 // case bincount_argument: The number of bins is an argument.
-// error: arguments_are_not_taken
-// error: bincount: the number of bins is in brackets: bincount<10>\(ids\)
+// error: the number of bins is in brackets: bincount<10>\(ids\)
 tensor<std::int32_t, dims<5>> ids;
 auto y = bincount(ids, 10);  // wrong
 auto y = bincount<10>(ids);  // right
@@ -25,8 +24,7 @@ auto y = gather_nd(x, tensor<std::int32_t, dims<1, 3>>{1, 2, 0});  // wrong
 auto y = gather_nd(x, tensor<std::int32_t, dims<1, 2>>{1, 2});     // right
 
 // case histogram_argument: The number of bins is an argument.
-// error: arguments_are_not_taken
-// error: histogram: the number of bins is in brackets: histogram<10>\(x, low, high\)
+// error: the number of bins is in brackets: histogram<10>\(x, low, high\)
 tensor<float, dims<5>> x;
 auto y = histogram(x, 0.f, 1.f, 10);  // wrong
 auto y = histogram<10>(x, 0.f, 1.f);  // right
@@ -57,8 +55,7 @@ auto y = repeat(x, n);             // wrong
 auto y = repeat<64>(x, n).values;  // right
 
 // case scatter_axis_argument: The axis is an argument, as in PyTorch.
-// error: arguments_are_not_taken
-// error: scatter: takes a tensor or a node of indices, and the axis in brackets: scatter<0>\(x, indices, rows,
+// error: the axis is in brackets: scatter<0>\(x, indices, rows, combine::add\)
 tensor<float, dims<4, 3>> x;
 tensor<std::int32_t, dims<2>> n;
 tensor<float, dims<2, 3>> rows;
@@ -74,8 +71,7 @@ auto y = scatter(x, n, tensor<float, dims<3>>{1, 2, 3});                        
 auto y = scatter(x, n, broadcast_to<dims<2, 3>>(tensor<float, dims<3>>{1, 2, 3}), combine::add);  // right
 
 // case searchsorted_side: The side is a string.
-// error: arguments_are_not_taken
-// error: searchsorted: takes tensors or nodes and a side: searchsorted\(sorted, values, side::right\)
+// error: takes tensors or nodes and a side: searchsorted\(sorted, values, side::right\)
 tensor<float, dims<5>> x;
 auto y = searchsorted(x, x, "right");      // wrong
 auto y = searchsorted(x, x, side::right);  // right

@@ -86,18 +86,9 @@ auto histogram(const Expr& e, const Low& low, const High& high) {
   }
 }
 
-// Calls in the form of other libraries: with the number of bins as an argument.
-template <auto... Given, Expression Ids>
-auto bincount(const Ids& ids, detail::anything, detail::anything = {}, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Ids>, Given...>>,
-                "bincount: the number of bins is in brackets: bincount<10>(ids), bincount<10>(ids, weights)");
-  return detail::same_after_mistake(ids);
-}
-template <auto... Given, Expression Expr>
-auto histogram(const Expr& e, detail::anything, detail::anything = {}, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "histogram: the number of bins is in brackets: histogram<10>(x, low, high)");
-  return detail::same_after_mistake(e);
-}
+template <auto...>
+auto bincount(...) WEFT_DELETED;  // the number of bins is in brackets: bincount<10>(ids), bincount<10>(ids, weights)
+template <auto...>
+auto histogram(...) WEFT_DELETED;  // the number of bins is in brackets: histogram<10>(x, low, high)
 
 }  // namespace weft

@@ -174,19 +174,11 @@ template <auto Count = dyn<"count">, class Values, class Dims, Expression Mask>
 }
 
 WEFT_COLD_END
-template <auto... Given, Expression Expr>
-auto boolean_mask(const Expr& e, detail::anything = {}, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "boolean_mask: takes a value and a mask: boolean_mask(x, x > 0)");
-  return detail::same_after_mistake(e);
-}
 
-template <fixed_string Name, Expression Expr>
-auto boolean_mask(const Expr& e, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Name>>,
-                "boolean_mask: write the extent's name as dyn<...>: boolean_mask<dyn<\"kept\">>(x, x > 0)");
-  return detail::same_after_mistake(e);
-}
+template <auto...>
+auto boolean_mask(...) WEFT_DELETED;  // takes a value and a mask: boolean_mask(x, x > 0)
+template <fixed_string>
+auto boolean_mask(...) WEFT_DELETED;  // write the extent's name as dyn<...>: boolean_mask<dyn<"kept">>(x, x > 0)
 
 }  // namespace weft
 

@@ -365,25 +365,12 @@ auto take_along_axis(const Expr& e, const Indices& indices) {
   }
 }
 
-// Calls in the form of other libraries: with a number, a list, a vector, or an axis after the indices.
-template <auto... Given, Expression Expr>
-auto gather(const Expr& e, detail::anything, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "gather: takes a tensor or a node of indices: gather<0>(x, tensor<std::int32_t, dims<2>>{3, 1})");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr>
-auto batch_gather(const Expr& e, detail::anything, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "batch_gather<1>(x, indices): takes a tensor or a node of indices, and integers as template arguments");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr>
-auto take_along_axis(const Expr& e, detail::anything, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "take_along_axis<1>(x, indices): takes a tensor or a node of indices, and the axis in brackets");
-  return detail::same_after_mistake(e);
-}
+template <auto...>
+auto gather(...) WEFT_DELETED;  // takes a tensor or a node of indices: gather<0>(x, tensor<int, dims<2>>{3, 1})
+template <auto...>
+auto batch_gather(...) WEFT_DELETED;  // a tensor or a node of indices, numbers in brackets: batch_gather<1>(x, i)
+template <auto...>
+auto take_along_axis(...) WEFT_DELETED;  // tensors or nodes, the axis in brackets: take_along_axis<1>(x, indices)
 
 }  // namespace weft
 

@@ -67,12 +67,7 @@ auto gather_nd(const Expr& e, const Indices& indices) {
   }
 }
 
-template <auto... Given, Expression Expr>
-auto gather_nd(const Expr& e, detail::anything, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "gather_nd: takes a tensor or a node of index vectors, and the number of batch axes in brackets: "
-                "gather_nd<1>(x, indices)");
-  return detail::same_after_mistake(e);
-}
+template <auto...>
+auto gather_nd(...) WEFT_DELETED;  // takes index vectors, the number of batch axes in brackets: gather_nd<1>(x, i)
 
 }  // namespace weft

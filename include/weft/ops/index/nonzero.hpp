@@ -84,11 +84,7 @@ auto masked_fill(const Expr& x, const Mask& mask, const With& value) {
     return select(mask, static_cast<T>(value), x);
 }
 
-template <auto... Given, Expression Mask>
-auto nonzero(const Mask& mask, detail::anything) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Mask>, Given...>>,
-                "nonzero: takes one mask: nonzero(x != 0); select(c, a, b) chooses between elements");
-  return detail::same_after_mistake(mask);
-}
+template <auto...>
+auto nonzero(...) WEFT_DELETED;  // takes one mask: nonzero(x != 0); select(c, a, b) chooses between elements
 
 }  // namespace weft

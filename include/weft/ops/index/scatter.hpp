@@ -306,27 +306,12 @@ auto scatter_along_axis(const Expr& e, const Indices& indices, const Values& val
   }
 }
 
-// Calls in the form of other libraries: with the axis as an argument, a list of indices, or without rows.
-template <auto... Given, Expression Expr>
-auto scatter(const Expr& e, detail::anything, detail::anything = {}, detail::anything = {}, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "scatter: takes a tensor or a node of indices, and the axis in brackets: scatter<0>(x, indices, rows, "
-                "combine::add)");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr>
-auto scatter_nd(const Expr& e, detail::anything, detail::anything = {}, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "scatter_nd: takes the extents in brackets, scatter_nd<dims<8, 4>>(indices, rows), or x: "
-                "scatter_nd(x, indices, rows, combine::max)");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr>
-auto scatter_along_axis(const Expr& e, detail::anything, detail::anything = {}, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "scatter_along_axis: the axis is in brackets: scatter_along_axis<1>(x, indices, values)");
-  return detail::same_after_mistake(e);
-}
+template <auto...>
+auto scatter(...) WEFT_DELETED;  // the axis is in brackets: scatter<0>(x, indices, rows, combine::add)
+template <auto...>
+auto scatter_nd(...) WEFT_DELETED;  // scatter_nd<dims<8, 4>>(indices, rows), scatter_nd(x, indices, rows, combine::max)
+template <auto...>
+auto scatter_along_axis(...) WEFT_DELETED;  // the axis is in brackets: scatter_along_axis<1>(x, indices, values)
 
 }  // namespace weft
 

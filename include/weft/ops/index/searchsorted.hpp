@@ -80,19 +80,10 @@ auto bucketize(const Expr& values, const Boundaries& boundaries, side s) {
     return detail::after_mistake<std::int32_t, dims_t<Expr>>(values, boundaries);
 }
 
-// Calls in the form of other libraries: the side as a string or a bool.
-template <Expression Sorted>
-auto searchsorted(const Sorted& sorted, detail::anything, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Sorted>>>,
-                "searchsorted: takes tensors or nodes and a side: searchsorted(sorted, values, side::right)");
-  return detail::after_mistake<std::int32_t, dims_t<Sorted>>(sorted);
-}
-template <Expression Expr>
-auto bucketize(const Expr& values, detail::anything, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>>>,
-                "bucketize: takes tensors or nodes and a side: bucketize(x, boundaries, side::right)");
-  return detail::after_mistake<std::int32_t, dims_t<Expr>>(values);
-}
+template <auto...>
+auto searchsorted(...) WEFT_DELETED;  // takes tensors or nodes and a side: searchsorted(sorted, values, side::right)
+template <auto...>
+auto bucketize(...) WEFT_DELETED;  // takes tensors or nodes and a side: bucketize(x, boundaries, side::right)
 
 }  // namespace weft
 

@@ -102,10 +102,6 @@ constexpr bool last_axis_has(const shape& s, std::int64_t k) {
 template <class Dims, int K>
 struct last_axis_is_shorter : mistake<!detail::last_axis_has(Dims::spec, K)> {};
 
-/// The number of elements must be a template argument.
-template <class Dims>
-struct number_is_not_a_template_argument : mistake<true> {};
-
 /// The first mistake in the operand of a sort, if any.
 template <class Expr, int Axis>
 using sort_mistake = std::conditional_t<axis_out_of_range<dims_t<Expr>, Axis>::value,
@@ -173,38 +169,12 @@ template <int K, Expression Expr>
   }
 }
 
-// A call in the form of other libraries.
-template <Expression Expr>
-auto top_k(const Expr& e, detail::anything) {
-  static_assert(correct<number_is_not_a_template_argument<dims_t<Expr>>>,
-                "top_k: k is a template argument: top_k<5>(x)");
-  return detail::nothing_sorted(e);
-}
-
-// Calls in the form of other libraries: with an axis or a bool after the value.
-template <auto... Given, Expression Expr, class Direction>
-  requires(!std::is_same_v<Direction, direction>)
-auto sort(const Expr& e, const Direction&) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "sort: pass the axis as a template argument, and the direction as an argument: sort<1>(x, "
-                "direction::descending)");
-  return detail::same_after_mistake(e);
-}
-template <auto... Given, Expression Expr, class Direction>
-  requires(!std::is_same_v<Direction, direction>)
-auto argsort(const Expr& e, const Direction&) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "argsort: pass the axis as a template argument, and the direction as an argument: argsort<1>(x, "
-                "direction::descending)");
-  return detail::after_mistake<std::int32_t, dims_t<Expr>>(e);
-}
-template <auto... Given, Expression Expr>
-  requires(sizeof...(Given) > 1)
-auto top_k(const Expr& e) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "top_k: it works along the last axis, and takes only k: top_k<5>(x)");
-  return detail::nothing_sorted(e);
-}
+template <auto...>
+auto top_k(...) WEFT_DELETED;  // works along the last axis; k is a template argument: top_k<5>(x)
+template <auto...>
+auto sort(...) WEFT_DELETED;  // axes are template arguments, directions not: sort<1>(x, direction::descending)
+template <auto...>
+auto argsort(...) WEFT_DELETED;  // axes are template arguments, directions not: argsort<1>(x, direction::descending)
 
 }  // namespace weft
 

@@ -115,33 +115,15 @@ template <auto Count = dyn<"count">, Expression Expr>
 }
 
 WEFT_COLD_END
-template <auto... Given, Expression Expr>
-auto unique(const Expr& e, detail::anything, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "unique: takes one value of rank 1: unique(reshape<dims<12>>(x))");
-  return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e)};
-}
 
-template <auto... Given, Expression Expr>
-auto unique_with_counts(const Expr& e, detail::anything, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "unique_with_counts: takes one argument of rank 1, as in unique_with_counts(reshape<dims<12>>(x))");
-  return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e), detail::same_after_mistake(e)};
-}
-
-template <fixed_string Name, Expression Expr>
-auto unique(const Expr& e) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Name>>,
-                "unique: write the extent's name as dyn<...>: unique<dyn<\"words\">>(x)");
-  return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e)};
-}
-
-template <fixed_string Name, Expression Expr>
-auto unique_with_counts(const Expr& e) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Name>>,
-                "unique_with_counts: write the extent's name as dyn<...>: unique_with_counts<dyn<\"words\">>(x)");
-  return std::tuple{detail::same_after_mistake(e), detail::same_after_mistake(e), detail::same_after_mistake(e)};
-}
+template <auto...>
+auto unique(...) WEFT_DELETED;  // takes one value of rank 1: unique(reshape<dims<12>>(x))
+template <auto...>
+auto unique_with_counts(...) WEFT_DELETED;  // takes one value of rank 1: unique_with_counts(reshape<dims<12>>(x))
+template <fixed_string>
+auto unique(...) WEFT_DELETED;  // write the extent's name as dyn<...>: unique<dyn<"words">>(x)
+template <fixed_string>
+auto unique_with_counts(...) WEFT_DELETED;  // the extent's name is dyn<...>: unique_with_counts<dyn<"words">>(x)
 
 }  // namespace weft
 

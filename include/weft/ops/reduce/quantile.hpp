@@ -200,8 +200,7 @@ auto kthvalue(const Expr& e, std::int64_t k) {
 }
 
 template <auto...>
-auto quantile(...)
-    WEFT_DELETED;  // the axis is a template argument: quantile<0>(x, 0.9), quantile<0, keep_dims>(x, 0.9)
+auto quantile(...) WEFT_DELETED;  // axes are template arguments: quantile<0>(x, 0.9), quantile<0, keep_dims>(x, 0.9)
 template <auto...>
 auto median(...) WEFT_DELETED;  // the axis is a template argument: median<0>(x), median(x) of all elements
 template <auto...>

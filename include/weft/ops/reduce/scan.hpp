@@ -85,14 +85,6 @@ template <int Axis = 0, Expression Expr>
   }
 }
 
-template <auto... Given, Expression Expr, class Options>
-  requires(!std::is_convertible_v<Options, cumsum_options>)
-auto cumsum(const Expr& e, const Options&, detail::anything = {}) {
-  static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
-                "cumsum: the axis is a template argument, options are named: cumsum<1>(x, {.exclusive = true})");
-  return detail::same_after_mistake(e);
-}
-
 template <auto...>
 auto cumsum(...) WEFT_DELETED;  // the axis is a template argument, options are named: cumsum<1>(x, {.exclusive = true})
 
