@@ -29,22 +29,12 @@ inline kernel* valid_rows_op::prepare(const prepare_context& p) { return new det
 
 namespace detail {
 
-/// The first extent of D, and 1 along all other axes.
-template <class D, class Indices>
-struct rows_alone_at;
-template <class D, std::size_t... Index>
-struct rows_alone_at<D, indices<Index...>> {
-  template <std::size_t Here>
-  static constexpr auto extent() {
-    if constexpr (Here == 0)
-      return extent_at<D, 0>::value;
-    else
-      return 1;
-  }
-  using type = dims<extent<Index>()...>;
+struct pick_rows {
+  static constexpr std::size_t axis(std::size_t i) { return i == 0 ? 0 : max_rank; }
 };
+/// The first extent of D, and 1 along all other axes.
 template <class D>
-using rows_alone = typename rows_alone_at<D, typename make_indices<D::rank>::type>::type;
+using rows_alone = select<D, D::rank, pick_rows>;
 
 /// The extent of the bound as a one-dimensional type.
 template <class Values>
@@ -57,21 +47,12 @@ auto valid_rows(const node<std::int64_t, dims<>, Dev>& count) {
 
 /// D with the extents of `First` in place of its first `Gone` extents. Extents are selected by position and from types:
 /// for an extent that is a function argument, nvcc creates a name that the host compiler does not know.
-template <class D, std::size_t Gone, class First, class Indices>
-struct with_rows_at;
-template <class D, std::size_t Gone, class First, std::size_t... Index>
-struct with_rows_at<D, Gone, First, indices<Index...>> {
-  template <std::size_t Here>
-  static constexpr auto extent() {
-    if constexpr (Here == 0)
-      return extent_at<First, 0>::value;
-    else
-      return extent_at<D, Gone + Here - 1>::value;
-  }
-  using type = dims<extent<Index>()...>;
+template <std::size_t Gone, std::size_t Rank>
+struct pick_first_of_other {
+  static constexpr std::size_t axis(std::size_t i) { return i == 0 ? Rank : Gone + i - 1; }
 };
 template <class D, std::size_t Gone, class First>
-using with_rows = typename with_rows_at<D, Gone, First, typename make_indices<D::rank - Gone + 1>::type>::type;
+using with_rows = select<joined_dims<D, First>, D::rank - Gone + 1, pick_first_of_other<Gone, D::rank>>;
 
 }  // namespace detail
 

@@ -375,13 +375,28 @@ auto materialize(const Expr& e) {
 
 namespace detail {
 
-/// Returns the elements of a node or a tensor with other extents, which have the same product.
+/// Returns the elements of a node or a tensor with other extents, which have the same product and names of x.
 template <class To, class X>
 auto under_extents(const X& x, const shape& extents) {
-  if constexpr (X::symbolic)
+  if constexpr (X::symbolic) {
+    remember_formulas<To>(*x.erased().builder());
     return make_node<value_t<X>, To, device_t<X>>(weft::reshape(x.erased(), To::spec));
-  else
+  } else {
     return make_tensor<value_t<X>, To, device_t<X>>(extents, x);
+  }
+}
+
+/// Returns the elements under the extents of the axes `Pick::axis(i)`, for i < `Count`, and 1 for other axes.
+template <class Pick, std::size_t Count, class Expr>
+auto under_axes(const Expr& e) {
+  const auto x = materialize(e);
+  return under_extents<select<dims_t<Expr>, Count, Pick>>(x, selected<Pick>(Count, extents_of(x)));
+}
+
+/// Returns the elements without the axes in `Mask`, whose extents are 1.
+template <std::uint32_t Mask, class Expr>
+auto without(const Expr& e) {
+  return under_axes<pick_kept<Mask>, without_axes<dims_t<Expr>, Mask>::rank>(e);
 }
 
 }  // namespace detail

@@ -94,10 +94,12 @@ struct dims {
 
 namespace detail {
 
-/// The extent of an axis. The first axes are specialized, because a recursion would be instantiated for every list of
-/// extents.
+/// The extent of an axis, and 1 for an axis that Dims does not have. The first axes are specialized, because a
+/// recursion would be instantiated for every list of extents.
 template <class Dims, std::size_t Index>
-struct extent_at;
+struct extent_at {
+  static constexpr int value = 1;
+};
 template <auto A, auto... More>
 struct extent_at<dims<A, More...>, 0> {
   static constexpr auto value = A;
@@ -117,6 +119,16 @@ struct extent_at<dims<A, B, C, D, More...>, 3> {
 template <auto A, auto B, auto C, auto D, auto... More, std::size_t Index>
   requires(Index > 3)
 struct extent_at<dims<A, B, C, D, More...>, Index> : extent_at<dims<More...>, Index - 4> {};
+
+/// The extents of A, followed by those of B.
+template <class A, class B>
+struct joined_dims {};
+template <class A, class B, std::size_t Index>
+  requires(Index < A::rank)
+struct extent_at<joined_dims<A, B>, Index> : extent_at<A, Index> {};
+template <class A, class B, std::size_t Index>
+  requires(Index >= A::rank)
+struct extent_at<joined_dims<A, B>, Index> : extent_at<B, Index - A::rank> {};
 
 template <std::size_t... Index>
 struct indices {};
@@ -247,7 +259,8 @@ struct select_extents<Dims, Pick, indices<Index...>> {
   using type = dims<extent_at<Dims, Pick::axis(Index)>::value...>;
 };
 
-/// The dims whose extent i is that of axis `Pick::axis(i)` of `Dims`, for i < `Count`.
+/// The dims whose extent i is that of axis `Pick::axis(i)` of `Dims`, for i < `Count`; 1 for an axis beyond the last
+/// one.
 template <class Dims, std::size_t Count, class Pick>
 using select = typename select_extents<Dims, Pick, typename make_indices<Count>::type>::type;
 
@@ -259,6 +272,17 @@ struct pick_kept {
     return a;
   }
 };
+
+/// The same for numbers: of `from`, followed by those of `more`.
+template <class Pick>
+constexpr shape selected(std::size_t count, const shape& from, const shape& more = {}) {
+  shape to;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t axis = Pick::axis(i), beyond = axis - from.rank;
+    to.push_back(axis < from.rank ? from[axis] : beyond < more.rank ? more[beyond] : 1);
+  }
+  return to;
+}
 
 /// `Dims` without the axes in `Mask`.
 template <class Dims, std::uint32_t Mask>

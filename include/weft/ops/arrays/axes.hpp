@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/arrays/reshape.hpp>
+#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/arrays/transpose.hpp>
 
 /// Axes in another order, and joined. Not part of <weft/weft.hpp>. For all element types.
@@ -26,43 +26,13 @@ template <int First = 0, int Last = -1, Expression Expr>
 template <class Dims, int First, int Last>
 struct axes_not_in_order : mistake<(axis_number<Dims, First> > axis_number<Dims, Last>)> {};
 
-namespace detail {
-
-template <std::size_t A, std::size_t B>
-struct exchanged {
-  static constexpr int axis(std::size_t i) { return static_cast<int>(i == A ? B : i == B ? A : i); }
-};
-template <std::size_t From, std::size_t To>
-struct moved {
-  static constexpr int axis(std::size_t i) {
-    if (i == To) return static_cast<int>(From);
-    const std::size_t other = i - (i > To);  // among the axes that stay
-    return static_cast<int>(other + (other >= From));
-  }
-};
-template <class Order, class Expr, std::size_t... Axis>
-auto transposed_by(const Expr& e, indices<Axis...>) {
-  return transpose<Order::axis(Axis)...>(e);
-}
-
-template <class Dims, std::size_t First, class Before, class Joined, class After>
-struct joined_axes;
-template <class Dims, std::size_t First, std::size_t... B, std::size_t... Second, std::size_t... A>
-struct joined_axes<Dims, First, indices<B...>, indices<Second...>, indices<A...>> {
-  using type = dims<extent_at<Dims, B>::value..., (weft::extent<1> * ... * extent_of<Dims, First + Second>()),
-                    extent_at<Dims, First + sizeof...(Second) + A>::value...>;
-};
-
-}  // namespace detail
-
 template <int A, int B, Expression Expr>
 auto swapaxes(const Expr& e) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<axis_out_of_range<D, A>, axis_out_of_range<D, B>>;
   static_assert(correct<mistake>, "swapaxes: needs two axes of x: swapaxes<0, 1>(x)");
   if constexpr (correct<mistake>)
-    return detail::transposed_by<detail::exchanged<axis_number<D, A>, axis_number<D, B>>>(
-        e, typename detail::make_indices<D::rank>::type());
+    return detail::transpose_by<detail::exchanged<axis_number<D, A>, axis_number<D, B>>>(e);
   else
     return detail::same_after_mistake(e);
 }
@@ -73,8 +43,7 @@ auto moveaxis(const Expr& e) {
   using mistake = first_mistake<axis_out_of_range<D, From>, axis_out_of_range<D, To>>;
   static_assert(correct<mistake>, "moveaxis: needs two axes of x, from and to: moveaxis<-1, 0>(x)");
   if constexpr (correct<mistake>)
-    return detail::transposed_by<detail::moved<axis_number<D, From>, axis_number<D, To>>>(
-        e, typename detail::make_indices<D::rank>::type());
+    return detail::transpose_by<detail::moved<axis_number<D, From>, axis_number<D, To>>>(e);
   else
     return detail::same_after_mistake(e);
 }
@@ -87,10 +56,7 @@ auto flatten(const Expr& e) {
   static_assert(correct<mistake>, "flatten: flatten<first, last>(x) needs two axes of x, in their order");
   if constexpr (correct<mistake>) {
     constexpr std::size_t first = axis_number<D, First>, last = axis_number<D, Last>;
-    using detail::make_indices;
-    return reshape<typename detail::joined_axes<D, first, typename make_indices<first>::type,
-                                                typename make_indices<last - first + 1>::type,
-                                                typename make_indices<D::rank - 1 - last>::type>::type>(e);
+    return detail::merge_axes<first, last - first + 1>(materialize(e));
   } else {
     return detail::same_after_mistake(e);
   }

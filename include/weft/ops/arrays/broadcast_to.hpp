@@ -111,8 +111,8 @@ node<T, dims_t<D>> filled(op_builder& where, T number) {
   }
 }
 
-template <class Type, class Expr>
-auto filled_like(const Expr& e, int number) {
+template <class Type, class Expr, class Num>
+auto filled_like(const Expr& e, Num number) {
   using T = std::conditional_t<std::is_void_v<Type>, value_t<Expr>, Type>;
   const auto x = materialize(e);
   const T one = static_cast<T>(number);

@@ -38,28 +38,38 @@ struct axis_has_no_equal_parts : mistake<(Count < 1 || (Dims::spec[Axis] >= 0 &&
 
 WEFT_COLD_BEGIN
 
-/// Joins operands along an axis.
+/// Along `count` axes from `axis` on: the diagonal of a matrix for two.
+struct joined_axes {
+  attribute<std::size_t> axis, count = 1;
+
+  /// Moves behind a part.
+  void advance(box_walk& at, const shape& part) const {
+    for (std::size_t i = 0; i < count; ++i) at.begin[axis + i] += part[axis + i];
+  }
+};
+
+/// Joins operands along an axis or a diagonal, whose other elements are 0.
 struct concat_op {
   static constexpr const char* name = "concat";
-  using attributes = axis_attribute;
+  using attributes = joined_axes;
 
   static strided_copies copies(const prepare_context& p, const attributes& a) {
     box_copies all(p);
-    std::int64_t begin = 0;
+    all.fills = a.count > 1;
+    box_walk at;
     for (std::uint32_t k = 0; k < p.node.inputs.size(); ++k) {
-      const shape& part = p.inputs[k].extents;
-      all.copy(part, k, {}, 0, {a.axis, begin});
-      begin += part[a.axis];
+      all.copy(p.inputs[k].extents, k, {}, 0, at);
+      a.advance(at, p.inputs[k].extents);
     }
     return all;
   }
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Splits an axis into parts; the outputs determine the extent of each part.
+/// Splits an axis or a diagonal into parts; the outputs determine the extents of each part.
 struct split_op {
   static constexpr const char* name = "split";
-  using attributes = axis_attribute;
+  using attributes = joined_axes;
 
   static strided_copies copies(const prepare_context&, const attributes&);
   static void gradient(gradient_context&, const attributes&);
@@ -70,13 +80,12 @@ struct split_op {
 WEFT_DECL strided_copies split_op::copies(const prepare_context& p, const attributes& a) {
   const shape& from = p.inputs[0].extents;
   box_copies all(p);
-  std::int64_t begin = 0;
+  box_walk at;
   for (std::uint32_t o = 0; o < p.node.outputs.size(); ++o) {
-    const shape& part = p.outputs[o].extents;
-    all.copy(part, 0, {a.axis, begin}, o, {});
-    begin += part[a.axis];
+    all.copy(p.outputs[o].extents, 0, at, o, {});
+    a.advance(at, p.outputs[o].extents);
   }
-  if (begin != from[a.axis])
+  if (at.begin[a.axis] != from[a.axis])
     throw error(error_code::invalid_argument, name,
                 {"axis ", std::size_t{a.axis}, " of ", to_string(from), " cannot be split into ", p.node.outputs.size(),
                  " equal parts"});

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include <weft/ops/arrays/box_copies.hpp>
+#include <weft/ops/arrays/counted.hpp>
 #include <weft/ops/arrays/expand_dims.hpp>
-#include <weft/ops/arrays/range.hpp>
 #include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/reduce/reduce.hpp>
 
@@ -123,21 +123,6 @@ inline strided_copies copy_diagonals(const prepare_context& p, std::int64_t offs
   return copies;
 }
 
-/// The numbers 0, 1, ... along an axis of x, as a node or a tensor.
-template <class X, std::size_t Axis>
-auto indices_along(const X& x) {
-  using D = dims<extent_at<dims_t<X>, Axis>::value>;
-  using T = std::int64_t;
-  if constexpr (X::symbolic) {
-    gpu::compile_kernels<range_op, T>();
-    return node<T, D>(record_range<T>(*x.erased().builder(), {dtype_of<T>, D::spec}, 0, 1));
-  } else {
-    tensor<T, D> indices{shape(x.extents()[Axis])};
-    for (std::int64_t i = 0; i < x.extents()[Axis]; ++i) indices.data()[i] = i;
-    return indices;
-  }
-}
-
 }  // namespace detail
 
 /// Extracts the diagonals of matrices.
@@ -243,8 +228,8 @@ auto set_diag(const Expr& e, const Values& values) {
   if constexpr (correct<mistake>) {
     if constexpr (Expr::symbolic || Values::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
-    const auto row = expand_dims<1>(detail::indices_along<decltype(x), D::rank - 2>(x));
-    const auto column = detail::indices_along<decltype(x), D::rank - 1>(x);
+    const auto row = expand_dims<1>(detail::counted_along<std::int64_t, D::rank - 2>(x));
+    const auto column = detail::counted_along<std::int64_t, D::rank - 1>(x);
     const auto all = call_operation<diag_op, T, D>(extents_of(x), {Offset}, materialize(values));
     return detail::chosen(materialize(column - row == std::int64_t{Offset}), all, x);
   } else {
@@ -271,8 +256,8 @@ template <class X>
 auto band(const X& x, std::int64_t lowest, std::int64_t highest) {
   using T = value_t<X>;
   constexpr std::size_t rank = dims_t<X>::rank;
-  const auto row = expand_dims<1>(indices_along<X, rank - 2>(x));
-  const auto column = indices_along<X, rank - 1>(x);
+  const auto row = expand_dims<1>(counted_along<std::int64_t, rank - 2>(x));
+  const auto column = counted_along<std::int64_t, rank - 1>(x);
   const auto in_band = column - row >= lowest && column - row <= highest;
   if constexpr (std::is_same_v<T, bool>)
     return materialize(in_band && x);

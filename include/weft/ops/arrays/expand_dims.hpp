@@ -43,18 +43,10 @@ constexpr std::uint32_t squeezed_axes() {
     return axis_mask<Axes...>(Dims::rank);
 }
 
-template <class Dims, std::size_t Axis, class Indices>
-struct one_inserted;
-template <class Dims, std::size_t Axis, std::size_t... Index>
-struct one_inserted<Dims, Axis, indices<Index...>> {
-  template <std::size_t Here>
-  static constexpr auto extent() {
-    if constexpr (Here == Axis)
-      return 1;
-    else
-      return extent_at<Dims, Here - (Here > Axis)>::value;
-  }
-  using type = dims<extent<Index>()...>;
+/// The axes of x, and one of extent 1.
+template <std::size_t Axis, std::size_t Rank>
+struct one_inserted {
+  static constexpr std::size_t axis(std::size_t i) { return i == Axis ? Rank : i - (i > Axis); }
 };
 
 }  // namespace detail
@@ -77,11 +69,7 @@ auto expand_dims(const Expr& e) {
     return detail::after_mistake<value_t<Expr>, D>(e);
   } else {
     constexpr auto axis = static_cast<std::size_t>(Axis < 0 ? Axis + static_cast<int>(D::rank) + 1 : Axis);
-    using To = typename detail::one_inserted<D, axis, typename detail::make_indices<D::rank + 1>::type>::type;
-    const auto x = materialize(e);
-    shape extents;
-    for (std::size_t i = 0; i <= D::rank; ++i) extents.push_back(i == axis ? 1 : extents_of(x)[i - (i > axis)]);
-    return detail::under_extents<To>(x, extents);
+    return detail::under_axes<detail::one_inserted<axis, D::rank>, D::rank + 1>(e);
   }
 }
 
@@ -93,12 +81,7 @@ auto squeeze(const Expr& e) {
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<value_t<Expr>, D>(e);
   } else {
-    constexpr std::uint32_t axes = detail::squeezed_axes<D, Axes...>();
-    const auto x = materialize(e);
-    shape extents;
-    for (std::size_t i = 0; i < D::rank; ++i)
-      if (!((axes >> i) & 1)) extents.push_back(extents_of(x)[i]);
-    return detail::under_extents<without_axes<D, axes>>(x, extents);
+    return detail::without<detail::squeezed_axes<D, Axes...>()>(e);
   }
 }
 

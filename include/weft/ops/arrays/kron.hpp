@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/arrays/reshape.hpp>
+#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/elementwise/functions.hpp>
 
 namespace weft {
@@ -18,21 +18,19 @@ struct kron_ranks_differ : mistake<A::rank != B::rank || (A::rank > max_rank / 2
 
 namespace detail {
 
-template <class A, class B, class Pairs, class Axes>
-struct kron_extents;
-template <class A, class B, std::size_t... Index, std::size_t... K>
-struct kron_extents<A, B, indices<Index...>, indices<K...>> {
-  template <class D, std::size_t Here, bool Odd>
-  static constexpr auto extent() {
-    if constexpr (Here % 2 == Odd)
-      return extent_at<D, Here / 2>::value;
-    else
-      return 1;
-  }
-  using left = dims<extent<A, Index, false>()...>;
-  using right = dims<extent<B, Index, true>()...>;
-  using product = dims<(extent_of<A, K>() * extent_of<B, K>())...>;
+/// The axes of a factor, each in front of, or after, an axis of extent 1.
+template <bool After>
+struct pick_apart {
+  static constexpr std::size_t axis(std::size_t i) { return i % 2 == After ? i / 2 : max_rank; }
 };
+/// Merges each pair of axes from `Axis` on.
+template <std::size_t Axis = 0, class X>
+auto merge_pairs(const X& x) {
+  if constexpr (Axis == dims_t<X>::rank)
+    return x;
+  else
+    return merge_pairs<Axis + 1>(merge_axes<Axis>(x));
+}
 
 }  // namespace detail
 
@@ -43,10 +41,9 @@ auto kron(const A& a, const B& b) {
                                 kron_ranks_differ<D, dims_t<B>>>;
   static_assert(correct<mistake>, "kron: takes two arrays of numbers of one type and equal rank, at most 4");
   if constexpr (correct<mistake>) {
-    using detail::make_indices;
-    using extents = detail::kron_extents<D, dims_t<B>, typename make_indices<2 * D::rank>::type,
-                                         typename make_indices<D::rank>::type>;
-    return reshape<typename extents::product>(reshape<typename extents::left>(a) * reshape<typename extents::right>(b));
+    constexpr std::size_t rank = 2 * D::rank;
+    return detail::merge_pairs(materialize(detail::under_axes<detail::pick_apart<false>, rank>(a) *
+                                           detail::under_axes<detail::pick_apart<true>, rank>(b)));
   } else {
     return detail::after_mistake<value_t<A>, D>(a, b);
   }

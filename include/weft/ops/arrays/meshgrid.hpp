@@ -37,6 +37,12 @@ constexpr std::size_t mesh_axis(mesh_indexing how, std::size_t vector, std::size
   return how == mesh_indexing::xy && count > 1 && vector < 2 ? 1 - vector : vector;
 }
 
+/// A vector along an axis, and extent 1 along all others.
+template <std::size_t Along>
+struct column {
+  static constexpr std::size_t axis(std::size_t i) { return i == Along ? 0 : 1; }
+};
+
 template <mesh_indexing How, class Indices, class... X>
 struct mesh;
 template <mesh_indexing How, std::size_t... Index, class... X>
@@ -51,10 +57,7 @@ struct mesh<How, indices<Index...>, X...> {
   template <std::size_t Vector, class V>
   static auto coordinates(const V& v, const shape& extents) {
     constexpr std::size_t along = axis(Vector);
-    using Column = dims<(Index == along ? 1 : 1)...>;
-    shape column = Column::spec;
-    column[along] = extents[along];
-    const auto x = under_extents<with_extent<Column, along, extent_of<dims_t<V>, 0>()>>(v, column);
+    const auto x = under_axes<column<along>, rank>(v);
     return call_operation<broadcast_to_op, value_t<V>, type>(extents, {}, x);
   }
   static auto all(const X&... x) {

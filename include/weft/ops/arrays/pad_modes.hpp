@@ -75,25 +75,6 @@ struct pad_border_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Pads an axis with equal elements, given by their bits.
-struct pad_value_op {
-  static constexpr const char* name = "pad";
-  struct attributes {
-    attribute<std::size_t> axis;
-    attribute<std::int64_t> before, bits;
-  };
-
-  static strided_copies copies(const prepare_context& p, const attributes& a) {
-    box_copies all(p);
-    all.fill_rest(static_cast<std::uint64_t>(std::int64_t{a.bits}));
-    all.copy(p.inputs[0].extents, 0, {}, 0, {a.axis, a.before});
-    return all;
-  }
-  static void gradient(gradient_context& g, const attributes& a) {
-    g.set_gradient(0, record<slice_op>({g.upstream()}, g.input(0).info(), {a.axis, a.before}));
-  }
-};
-
 inline strided_copies pad_border_op::copies(const prepare_context& p, const attributes& a) {
   const shape& from = p.inputs[0].extents;
   const std::int64_t n = from[a.axis];
@@ -130,19 +111,6 @@ inline void pad_border_op::gradient(gradient_context& g, const attributes& a) {
 
 WEFT_COLD_END
 
-namespace detail {
-
-template <int Axis, int Before, int After, class Op, class X>
-auto padded(const X& x, const attributes_type<Op>& a) {
-  using D = dims_t<X>;
-  constexpr std::size_t axis = axis_number<D, Axis>;
-  using To = with_extent<D, axis, longer_extent<extent_of<D, axis>(), Before + After>()>;
-  if constexpr (X::symbolic) gpu::compile_kernels<gpu::moves, value_t<X>>();
-  return call_operation<Op, value_t<X>, To>(resized(extents_of(x), axis, extents_of(x)[axis] + Before + After), a, x);
-}
-
-}  // namespace detail
-
 template <int Axis, int Before, int After, pad_mode Mode, Expression Expr>
 auto pad(const Expr& e) {
   using D = dims_t<Expr>;
@@ -152,8 +120,8 @@ auto pad(const Expr& e) {
   static_assert(correct<mistake>,
                 "pad: pad<axis, before, after, mode>(x) needs an axis of x that is long enough for the mode");
   if constexpr (correct<mistake>)
-    return detail::padded<Axis, Before, After, pad_border_op>(materialize(e),
-                                                              {axis_number<D, Axis>, Mode, Before, After});
+    return detail::padded<pad_border_op, axis_number<D, Axis>, Before, After>(
+        materialize(e), {axis_number<D, Axis>, Mode, Before, After});
   else
     return detail::same_after_mistake(e);
 }
@@ -167,8 +135,8 @@ auto pad(const Expr& e, Num value) {
   static_assert(correct<mistake>,
                 "pad: pad<axis, before, after>(x, number) needs an axis of x, and counts of at least 0");
   if constexpr (correct<mistake>)
-    return detail::padded<Axis, Before, After, pad_value_op>(
-        materialize(e), {axis_number<D, Axis>, Before,
+    return detail::padded<pad_op, axis_number<D, Axis>, Before, After>(
+        materialize(e), {axis_number<D, Axis>, Before, 1,
                          static_cast<std::int64_t>(detail::literal_bits(static_cast<value_t<Expr>>(value)))});
   else
     return detail::same_after_mistake(e);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <weft/ops/arrays/counted.hpp>
 #include <weft/ops/arrays/expand_dims.hpp>
-#include <weft/ops/arrays/range.hpp>
 #include <weft/ops/elementwise/functions.hpp>
 
 /// Masks of sequences. Not part of <weft/weft.hpp>.
@@ -23,25 +23,6 @@ struct lengths_not_integers : mistake<!std::is_integral_v<T> || std::is_same_v<T
 template <class Expr, class To>
 struct mask_extent_is_unknown : mistake<!Expr::symbolic && !To::is_static> {};
 
-namespace detail {
-
-/// Returns 0, 1, ... as a tensor, or as a node of the graph of x.
-template <class T, class D, class X>
-auto counted_up(const X& x) {
-  if constexpr (X::symbolic) {
-    op_builder& g = *x.erased().builder();
-    gpu::compile_kernels<range_op, T>();
-    remember_extents<D>(g);
-    return node<T, D>(record_range<T>(g, {dtype_of<T>, D::spec}, 0, 1));
-  } else {
-    tensor<T, D> numbers;
-    for (std::size_t i = 0; i < numbers.elements(); ++i) numbers.data()[i] = static_cast<T>(i);
-    return numbers;
-  }
-}
-
-}  // namespace detail
-
 template <auto Extent, Element T, Expression Expr>
 auto sequence_mask(const Expr& lengths) {
   using L = value_t<Expr>;
@@ -53,7 +34,8 @@ auto sequence_mask(const Expr& lengths) {
       "sequence_mask: sequence_mask<extent>(lengths) needs integer lengths and an extent, a number for tensors");
   if constexpr (correct<mistake>) {
     const auto x = materialize(lengths);
-    const auto mask = detail::counted_up<std::int64_t, dims_t<D>>(x) < cast<std::int64_t>(expand_dims<-1>(x));
+    const auto mask =
+        detail::counted_from_0<std::int64_t, dims_t<D>>(x, D::spec[0]) < cast<std::int64_t>(expand_dims<-1>(x));
     if constexpr (std::is_same_v<T, bool>)
       return materialize(mask);
     else

@@ -117,18 +117,17 @@ struct slice_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Places an operand among zeros or other equal elements, starting at `before` of an axis. literals: the bits of these
-/// elements, unless they are zeros.
+/// Places an operand among equal elements, given by their bits, starting at `before` of an axis.
 struct pad_op {
   static constexpr const char* name = "pad";
   struct attributes {
     attribute<std::size_t> axis;
-    attribute<std::int64_t> before, step = 1;
+    attribute<std::int64_t> before, step = 1, bits = 0;
   };
 
   static strided_copies copies(const prepare_context& p, const attributes& a) {
     box_copies all(p);
-    all.fill_rest(p.node.literals.empty() ? 0 : p.node.literals[0]);
+    all.fill_rest(static_cast<std::uint64_t>(std::int64_t{a.bits}));
     all.copy(p.inputs[0].extents, 0, {}, 0, {a.axis, a.before, a.step});
     return all;
   }
@@ -169,9 +168,13 @@ constexpr auto longer_extent() {
     return Extent + extent<More>;
 }
 
-}  // namespace detail
-
-namespace detail {
+template <class Op, std::size_t Axis, int Before, int After, class X>
+auto padded(const X& x, const attributes_type<Op>& a) {
+  using D = dims_t<X>;
+  using To = with_extent<D, Axis, longer_extent<extent_of<D, Axis>(), Before + After>()>;
+  if constexpr (X::symbolic) gpu::compile_kernels<gpu::moves, value_t<X>>();
+  return call_operation<Op, value_t<X>, To>(resized(extents_of(x), Axis, extents_of(x)[Axis] + Before + After), a, x);
+}
 
 /// Returns an extent as a scalar of the graph that contains x.
 template <auto Extent, class X>
@@ -267,11 +270,7 @@ auto pad(const Expr& e) {
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e);
   } else {
-    using To = with_extent<D, axis, detail::longer_extent<extent_of<D, axis>(), Before + After>()>;
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
-    const auto x = materialize(e);
-    return call_operation<pad_op, T, To>(resized(extents_of(x), axis, extents_of(x)[axis] + Before + After),
-                                         {axis, Before}, x);
+    return detail::padded<pad_op, axis, Before, After>(materialize(e), {axis, Before});
   }
 }
 

@@ -219,14 +219,10 @@ auto strided_slice(const Expr& e) {
     }
     const auto box = call_operation<strided_slice_op, T, Box>(extents, a, x);
     constexpr std::uint32_t dropped = parts::dropped(D::rank);
-    if constexpr (dropped == 0) {
+    if constexpr (dropped == 0)
       return box;
-    } else {
-      shape kept;
-      for (std::size_t i = 0; i < D::rank; ++i)
-        if (!((dropped >> i) & 1)) kept.push_back(extents_of(box)[i]);
-      return detail::under_extents<without_axes<dims_t<decltype(box)>, dropped>>(box, kept);
-    }
+    else
+      return detail::without<dropped>(box);
   }
 }
 

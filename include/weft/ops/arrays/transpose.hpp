@@ -68,6 +68,31 @@ template <std::size_t Rank>
 struct pick_reversed {
   static constexpr std::size_t axis(std::size_t i) { return Rank - 1 - i; }
 };
+/// The axes in order, but for two that are exchanged.
+template <std::size_t A, std::size_t B>
+struct exchanged {
+  static constexpr std::size_t axis(std::size_t i) { return i == A ? B : i == B ? A : i; }
+};
+/// The axes in order, but for one that is moved to another position.
+template <std::size_t From, std::size_t To>
+struct moved {
+  static constexpr std::size_t axis(std::size_t i) {
+    const std::size_t other = i - (i > To);  // among the axes that stay
+    return i == To ? From : other + (other >= From);
+  }
+};
+
+/// Permutes the axes: axis i of the result is `Pick::axis(i)`.
+template <class Pick, class Expr>
+auto transpose_by(const Expr& e) {
+  constexpr std::size_t rank = dims_t<Expr>::rank;
+  if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
+  const auto x = materialize(e);
+  sequence<std::int64_t> axes;
+  for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(Pick::axis(i)));
+  return record_or_run<value_t<Expr>, select<dims_t<Expr>, rank, Pick>, device_t<Expr>>(
+      operation_of<transpose_op>, selected<Pick>(rank, extents_of(x)), axes, x);
+}
 
 }  // namespace detail
 
@@ -80,16 +105,7 @@ auto transpose(const Expr& e) {
     return detail::after_mistake<value_t<Expr>, D>(e);
   } else {
     using pick = std::conditional_t<sizeof...(Axes) == 0, detail::pick_reversed<D::rank>, detail::pick_listed<Axes...>>;
-    using To = detail::select<D, D::rank, pick>;
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
-    const auto x = materialize(e);
-    sequence<std::int64_t> axes;
-    shape extents;
-    for (std::size_t i = 0; i < D::rank; ++i) {
-      axes.push_back(static_cast<std::int64_t>(pick::axis(i)));
-      extents.push_back(extents_of(x)[pick::axis(i)]);
-    }
-    return detail::record_or_run<value_t<Expr>, To, device_t<Expr>>(operation_of<transpose_op>, extents, axes, x);
+    return detail::transpose_by<pick>(e);
   }
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/arrays/transpose.hpp>
 #include <weft/ops/images/conv2d_transpose.hpp>
 #include <weft/ops/images/convolution.hpp>
 #include <weft/ops/images/depth_windows.hpp>
-#include <weft/ops/images/merged_axes.hpp>
 #include <weft/ops/images/volume.hpp>
 
 /// Convolutions of volumes. Not part of <weft/weft.hpp>.
@@ -101,7 +101,7 @@ auto as_volumes(const Images& y, const shape& volumes, std::int64_t depth) {
   using To = dims<extent_at<First, 0>::value, extent_at<Depth, 0>::value, extent_at<Y, 1>::value,
                   extent_at<Y, 2>::value, extent_at<Y, 3>::value>;
   const shape flat = extents_of(y);
-  return viewed<To>(y, shape(volumes[0], depth, flat[1], flat[2], flat[3]));
+  return under_extents<To>(y, shape(volumes[0], depth, flat[1], flat[2], flat[3]));
 }
 
 }  // namespace detail
@@ -172,7 +172,7 @@ auto conv3d_transpose(const A& volumes, const B& filters) {
         windows);
     using To = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value, detail::extent_at<Y, 1>::value,
                     detail::extent_at<Y, 2>::value, channels>;
-    return detail::viewed<To>(sums, shape(from[0], depth, extents_of(y)[1], extents_of(y)[2], channels));
+    return detail::under_extents<To>(sums, shape(from[0], depth, extents_of(y)[1], extents_of(y)[2], channels));
   } else {
     return detail::after_mistake<T, D>(volumes, filters);
   }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <weft/ops/arrays/box_copies.hpp>
+#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/cpu/depth_windows.hpp>
-#include <weft/ops/images/merged_axes.hpp>
 #include <weft/ops/images/window.hpp>
 
 /// The slices of windows along the depth of volumes, as channels; see ops/images/conv3d.hpp.
@@ -95,7 +95,7 @@ auto windows_of_depth(const X& x) {
   const shape from = extents_of(x);
   const window_call call = call_windows(extents_of(planes), Window, 1, channels, Along);
   const auto windows = call_operation<depth_windows_op<T>, T, Windows>(call.result, {call.attributes, Window}, planes);
-  return viewed<To>(windows, shape(from[0], call.result[1], from[2], from[3], channels));
+  return under_extents<To>(windows, shape(from[0], call.result[1], from[2], from[3], channels));
 }
 
 }  // namespace detail

@@ -128,7 +128,7 @@ auto affine_grid(const Expr& theta) {
     for (int y = 0; y < Height; ++y)
       for (int x = 0; x < Width; ++x) *at++ = position(x, Width), *at++ = position(y, Height), *at++ = 1;
     const auto grid = transpose<0, 2, 1>(matmul<transpose_of::b>(theta, base));
-    return detail::viewed<dims<detail::extent_at<D, 0>::value, Height, Width, 2>>(
+    return detail::under_extents<dims<detail::extent_at<D, 0>::value, Height, Width, 2>>(
         grid, shape(extents_of(grid)[0], Height, Width, 2));
   } else {
     return detail::same_after_mistake(theta);

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <weft/ops/arrays/broadcast_to.hpp>
-#include <weft/ops/arrays/range.hpp>
-#include <weft/ops/images/merged_axes.hpp>
+#include <weft/ops/arrays/counted.hpp>
+#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/images/pooling.hpp>
 #include <weft/ops/index/gather.hpp>
 
@@ -40,21 +40,16 @@ namespace detail {
 /// Returns the positions of the pixels, 0 to height * width - 1, under the extents of x.
 template <class X>
 auto pixel_positions(const X& x) {
-  using T = value_t<X>;
   using D = dims_t<X>;
+  using Line = axes_merged<dims<extent_at<D, 1>::value, extent_at<D, 2>::value>, 0, 2>;
   using Plane = dims<1, extent_at<D, 1>::value, extent_at<D, 2>::value, 1>;
   const shape& of = extents_of(x);
+  const auto line = counted_from_0<value_t<X>, Line>(x, X::symbolic ? 0 : of[1] * of[2]);
+  const auto plane = under_extents<Plane>(line, shape(1, of[1], of[2], 1));
   if constexpr (X::symbolic) {
-    using Line = typename merged_dims<dims<extent_at<D, 1>::value, extent_at<D, 2>::value>, 0, indices<0>>::type;
-    gpu::compile_kernels<range_op, T>();
-    gpu::compile_kernels<gpu::moves, T>();
-    op_builder& g = *x.erased().builder();
-    remember_extents<Line>(g);
-    const symbol numbers = record_range(g, {dtype_of<T>, Line::spec}, T(0), T(1));
-    return broadcast_to<D>(viewed<Plane>(make_node<T, Line, device_t<X>>(numbers), shape()));
+    gpu::compile_kernels<gpu::moves, value_t<X>>();
+    return broadcast_to<D>(plane);
   } else {
-    tensor<T, Plane> plane{shape(1, of[1], of[2], 1)};
-    for (std::size_t i = 0; i < plane.elements(); ++i) plane.data()[i] = static_cast<T>(i);
     return broadcast_to<D>(plane, of);
   }
 }
@@ -100,9 +95,10 @@ auto max_unpool2d(const Values& values, const Indices& at) {
     const auto x = detail::merge_axes<1>(materialize(values));
     const auto i = detail::merge_axes<1>(materialize(at));
     const shape of = extents_of(x);
-    return detail::viewed<To>(call_operation<batch_scatter_add_op<T>, T, Rows>(
-                                  shape(of[0], Height * Width, of[2]), {std::size_t{1}, std::size_t{1}, true}, x, i),
-                              shape(of[0], Height, Width, of[2]));
+    return detail::under_extents<To>(
+        call_operation<batch_scatter_add_op<T>, T, Rows>(shape(of[0], Height * Width, of[2]),
+                                                         {std::size_t{1}, std::size_t{1}, true}, x, i),
+        shape(of[0], Height, Width, of[2]));
   } else {
     return detail::after_mistake<T, D>(values, at);
   }

@@ -143,7 +143,7 @@ auto sobel_edges(const Expr& images) {
     using To = dims<detail::extent_at<D, 0>::value, detail::extent_at<D, 1>::value, detail::extent_at<D, 2>::value,
                     channels, 2>;
     const shape from = extents_of(y);
-    return detail::viewed<To>(y, shape(from[0], from[1], from[2], channels, 2));
+    return detail::under_extents<To>(y, shape(from[0], from[1], from[2], channels, 2));
   } else {
     return detail::same_after_mistake(images);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/images/adaptive_pooling.hpp>
-#include <weft/ops/images/merged_axes.hpp>
 #include <weft/ops/images/volume.hpp>
 
 /// Pools of volumes. Not part of <weft/weft.hpp>.
@@ -42,11 +42,12 @@ auto pool_volumes(const Expr& volumes, const F& of_slices, const Given& of_depth
   const shape flat = extents_of(slices);
   using Planes = dims<extent_at<D, 0>::value, extent_at<D, 1>::value, extent_at<S, 1>::value, extent_at<S, 2>::value,
                       extent_at<D, 4>::value>;
-  const auto y = of_depth(merge_axes<2>(viewed<Planes>(slices, shape(from[0], from[1], flat[1], flat[2], from[4]))));
+  const auto y =
+      of_depth(merge_axes<2>(under_extents<Planes>(slices, shape(from[0], from[1], flat[1], flat[2], from[4]))));
   using Y = dims_t<decltype(y)>;
   using To = dims<extent_at<D, 0>::value, extent_at<Y, 1>::value, extent_at<S, 1>::value, extent_at<S, 2>::value,
                   extent_at<D, 4>::value>;
-  return viewed<To>(y, shape(from[0], extents_of(y)[1], flat[1], flat[2], from[4]));
+  return under_extents<To>(y, shape(from[0], extents_of(y)[1], flat[1], flat[2], from[4]));
 }
 
 }  // namespace detail
@@ -114,10 +115,10 @@ auto adaptive_depth(const operation& op, const X& x) {
   using Wide = dims_t<decltype(wide)>;
   const shape from = extents_of(x);
   const auto y = adaptive_pool<size2d(Depth, 1)>(
-      op, viewed<dims<extent_at<D, 0>::value, extent_at<D, 1>::value, 1, extent_at<Wide, 2>::value>>(
+      op, under_extents<dims<extent_at<D, 0>::value, extent_at<D, 1>::value, 1, extent_at<Wide, 2>::value>>(
               wide, shape(from[0], from[1], 1, X::symbolic ? 1 : from[2] * from[3])));
   static_assert(std::is_same_v<value_t<decltype(y)>, T>);
-  return viewed<dims<extent_at<D, 0>::value, Depth, extent_at<D, 2>::value, extent_at<D, 3>::value>>(
+  return under_extents<dims<extent_at<D, 0>::value, Depth, extent_at<D, 2>::value, extent_at<D, 3>::value>>(
       y, shape(from[0], Depth, from[2], from[3]));
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/cpu/taps.hpp>
 #include <weft/ops/eager.hpp>
-#include <weft/ops/images/merged_axes.hpp>
 
 /// Weighted sums of rows by index, which sample images at computed positions (grid_sample.hpp, regions.hpp): for rows
 /// `[batch, rows, n]`, and weights and std::int32_t indices `[batch, points, taps]`,
@@ -80,7 +80,7 @@ auto sum_taps(const Rows& rows, const Weights& weights, const Indices& at) {
   using To = with_extent<D, last, extent_at<dims_t<Rows>, 2>::value>;
   const shape to = resized(extents_of(weights), last, extents_of(rows)[2]);
   if constexpr (D::rank > 3) {
-    return viewed<To>(sum_taps(rows, merge_axes<1>(weights), merge_axes<1>(at)), to);
+    return under_extents<To>(sum_taps(rows, merge_axes<1>(weights), merge_axes<1>(at)), to);
   } else {
     if constexpr (Rows::symbolic || Weights::symbolic) gpu::compile_kernels<taps_op, T>();
     return call_operation<taps_op<T>, T, To>(to, {}, rows, weights, at);

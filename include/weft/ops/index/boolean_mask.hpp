@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/bounded.hpp>
 #include <weft/ops/cpu/masked_rows.hpp>
 #include <weft/ops/index/in_graph.hpp>
@@ -65,32 +66,10 @@ struct mask_does_not_fit : mistake<!detail::leads(Mask::spec, Dims::spec)> {};
 
 namespace detail {
 
-/// Returns the product of all extents.
-template <class D, std::size_t... Index>
-constexpr auto elements_extent(indices<Index...>) {
-  if constexpr (D::rank == 1)
-    return extent_at<D, 0>::value;
-  else if constexpr (D::is_static)
-    return (extent_at<D, Index>::value * ...);
-  else
-    return (extent_of<D, Index>() * ...);
-}
-template <class D>
-using in_one_row = dims<elements_extent<D>(typename make_indices<D::rank>::type())>;
-
 /// Returns all elements along one axis.
 template <class Expr>
 auto flattened(const Expr& x) {
-  using To = in_one_row<dims_t<Expr>>;
-  if constexpr (dims_t<Expr>::rank == 1) {
-    return x;
-  } else if constexpr (Expr::symbolic) {
-    const symbol s = let(x).erased();
-    remember_formulas<To>(*s.builder());
-    return make_node<value_t<Expr>, To, device_t<Expr>>(reshape(s, To::spec));
-  } else {
-    return make_tensor<value_t<Expr>, To, device_t<Expr>>(shape(x.extents().elements()), x);
-  }
+  return merge_axes<0, dims_t<Expr>::rank>(x);
 }
 
 /// The rows that a one-dimensional mask selects: their indices, the positions of all rows among them, and their number.

@@ -197,42 +197,28 @@ void batch_gather_op<T>::gradient(gradient_context& g, const attributes& a) {
       g.set_gradient(0, record<batch_scatter_add_op<T>>({g.upstream(), g.input(1)}, g.input(0).info(), a));
 }
 
-namespace detail {
-
-/// Replaces an axis of x by the extents of the indices, except those of the batch.
-inline shape gathered_extents(const shape& x, const shape& indices, std::size_t axis, std::size_t batch_dims = 0) {
-  shape to;
-  for (std::size_t i = 0; i < axis; ++i) to.push_back(x[i]);
-  for (std::size_t i = batch_dims; i < indices.rank; ++i) to.push_back(indices[i]);
-  for (std::size_t i = axis + 1; i < x.rank; ++i) to.push_back(x[i]);
-  return to;
-}
-
-}  // namespace detail
-
 WEFT_COLD_END
 
 namespace detail {
 
-/// D with an axis replaced by the extents of At, except those of the batch.
-template <class D, class At, std::size_t Axis, std::size_t BatchDims, class Indices>
-struct gathered_at;
-template <class D, class At, std::size_t Axis, std::size_t BatchDims, std::size_t... Index>
-struct gathered_at<D, At, Axis, BatchDims, indices<Index...>> {
-  template <std::size_t Here>
-  static constexpr auto extent() {
-    if constexpr (Here < Axis)
-      return extent_at<D, Here>::value;
-    else if constexpr (Here < Axis + At::rank - BatchDims)
-      return extent_at<At, Here - Axis + BatchDims>::value;
-    else
-      return extent_at<D, Here + 1 + BatchDims - At::rank>::value;
+/// The axes of x and of the indices, which replace an axis of x, except those of the batch.
+template <std::size_t Rank, std::size_t RankOfIndices, std::size_t Axis, std::size_t BatchDims>
+struct axes_gathered {
+  static constexpr std::size_t rank = Rank - 1 + RankOfIndices - BatchDims;
+  static constexpr std::size_t axis(std::size_t i) {
+    if (i < Axis) return i;
+    return i < Axis + RankOfIndices - BatchDims ? Rank + i - Axis + BatchDims : i + 1 + BatchDims - RankOfIndices;
   }
-  using type = dims<extent<Index>()...>;
 };
 template <class D, class At, std::size_t Axis, std::size_t BatchDims = 0>
 using gathered =
-    typename gathered_at<D, At, Axis, BatchDims, typename make_indices<D::rank - 1 + At::rank - BatchDims>::type>::type;
+    select<joined_dims<D, At>, D::rank - 1 + At::rank - BatchDims, axes_gathered<D::rank, At::rank, Axis, BatchDims>>;
+/// The extents over tensors.
+template <std::size_t Axis, std::size_t BatchDims = 0, class X, class Indices>
+shape gathered_extents(const X& x, const Indices& i) {
+  using axes = axes_gathered<dims_t<X>::rank, dims_t<Indices>::rank, Axis, BatchDims>;
+  return selected<axes>(axes::rank, extents_of(x), extents_of(i));
+}
 
 template <std::size_t Axis, class Expr, class Indices>
 auto gather_rows(const Expr& e, const Indices& indices) {
@@ -240,8 +226,8 @@ auto gather_rows(const Expr& e, const Indices& indices) {
   if constexpr (Expr::symbolic || Indices::symbolic) gpu::compile_kernels<gather_op, T>();
   const auto x = materialize(e);
   const auto i = materialize(indices);
-  return call_operation<gather_op<T>, T, gathered<dims_t<Expr>, dims_t<Indices>, Axis>>(
-      gathered_extents(extents_of(x), extents_of(i), Axis), {Axis}, x, i);
+  return call_operation<gather_op<T>, T, gathered<dims_t<Expr>, dims_t<Indices>, Axis>>(gathered_extents<Axis>(x, i),
+                                                                                        {Axis}, x, i);
 }
 
 /// Broadcasts x to the extents of another operand, except along an axis.
@@ -323,7 +309,7 @@ auto batch_gather(const Expr& e, const Indices& indices) {
     const auto x = materialize(e);
     const auto i = materialize(indices);
     return call_operation<batch_gather_op<T>, T, detail::gathered<D, At, axis, batch_dims>>(
-        detail::gathered_extents(extents_of(x), extents_of(i), axis, batch_dims), {axis, batch_dims}, x, i);
+        detail::gathered_extents<axis, batch_dims>(x, i), {axis, batch_dims}, x, i);
   }
 }
 

@@ -21,20 +21,24 @@ constexpr bool index_vectors_fit(const shape& x, const shape& indices, int batch
   return depth > 0 && depth + static_cast<std::int64_t>(batch) <= static_cast<std::int64_t>(x.rank);
 }
 
-/// The extents of slices by index vectors of the extents At: `whole` is D with the indexed axes merged into one.
+/// The extents of slices by index vectors of the extents At.
 template <class D, class At, std::size_t BatchDims>
 struct by_vectors {
   static constexpr std::size_t depth = static_cast<std::size_t>(At::spec[At::rank - 1]);
-  using whole = without_axes<D, ((std::uint32_t{1} << (depth - 1)) - 1) << (BatchDims + 1)>;
-  using lists = without_axes<At, std::uint32_t{1} << (At::rank - 1)>;
-  using type = gathered<whole, lists, BatchDims, BatchDims>;
+  static constexpr std::size_t lists = At::rank - 1;
+  /// Index vectors replace the first indexed axis.
+  struct axes {
+    static constexpr std::size_t axis(std::size_t i) {
+      const std::size_t axis = axes_gathered<D::rank, lists, BatchDims, BatchDims>::axis(i);
+      return i < BatchDims || axis >= D::rank ? axis : axis + depth - 1;
+    }
+  };
+  static constexpr std::size_t rank = D::rank - depth + lists - BatchDims;
+  using type = select<joined_dims<D, At>, rank, axes>;
 
-  static shape extents(const shape& x, shape indices) {
-    shape merged;
-    for (std::size_t i = 0; i < x.rank; ++i)
-      if (i <= BatchDims || i >= BatchDims + depth) merged.push_back(x[i]);
-    --indices.rank;
-    return gathered_extents(merged, indices, BatchDims, BatchDims);
+  template <class X, class Indices>
+  static shape extents(const X& x, const Indices& indices) {
+    return selected<axes>(rank, extents_of(x), extents_of(indices));
   }
 };
 
@@ -62,8 +66,7 @@ auto gather_nd(const Expr& e, const Indices& indices) {
     const auto x = materialize(e);
     const auto i = materialize(indices);
     return call_operation<batch_gather_op<T>, T, typename slices::type>(
-        slices::extents(extents_of(x), extents_of(i)), {batch, batch, false, index_rule::in_range, slices::depth}, x,
-        i);
+        slices::extents(x, i), {batch, batch, false, index_rule::in_range, slices::depth}, x, i);
   }
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <weft/ops/arrays/counted.hpp>
 #include <weft/ops/arrays/shape.hpp>
 #include <weft/ops/arrays/slice.hpp>
 #include <weft/ops/arrays/stack.hpp>
 #include <weft/ops/index/boolean_mask.hpp>
-#include <weft/ops/index/row_numbers.hpp>
 
 /// Positions of true elements, and values in their place. Not part of <weft/weft.hpp>.
 namespace weft {
@@ -61,7 +61,7 @@ auto nonzero(const Mask& mask) {
   } else {
     const auto m = materialize(mask);
     const auto line = detail::flattened(m);
-    const auto found = boolean_mask<Count>(detail::row_numbers<std::int32_t>(line), line);
+    const auto found = boolean_mask<Count>(detail::counted_along<std::int32_t, 0>(line), line);
     if constexpr (Mask::symbolic) {
       const auto all = detail::index_columns<D::rank - 1>(m, found.values);
       return bounded<std::remove_const_t<decltype(all)>, dims<Count, static_cast<int>(D::rank)>>{all, found.count};

@@ -27,21 +27,6 @@ struct one_hot_op {
   }
 };
 
-namespace detail {
-
-// Indexes the extents instead of expanding a pack: for a pack, nvcc creates a name that the host compiler does not know
-// wherever the same dims occur later.
-template <class Dims, int Depth, class Indices>
-struct append_to;
-template <class Dims, int Depth, std::size_t... Index>
-struct append_to<Dims, Depth, indices<Index...>> {
-  using type = dims<extent_at<Dims, Index>::value..., Depth>;
-};
-template <class Dims, int Depth>
-using append_extent = append_to<Dims, Depth, typename make_indices<Dims::rank>::type>;
-
-}  // namespace detail
-
 template <int Depth, class T, Expression Expr>
 auto one_hot(const Expr& labels) {
   using U = value_t<Expr>;
@@ -49,7 +34,8 @@ auto one_hot(const Expr& labels) {
       correct<element_types_differ<std::conditional_t<std::is_same_v<U, std::int64_t>, std::int32_t, U>, std::int32_t>>,
       "one_hot: labels must be std::int32_t or std::int64_t");
   static_assert(std::is_floating_point_v<T>, "one_hot: the result must be float or double");
-  using To = typename detail::append_extent<dims_t<Expr>, Depth>::type;
+  constexpr std::size_t rank = dims_t<Expr>::rank;
+  using To = with_extent<detail::select<dims_t<Expr>, rank + 1, detail::pick_kept<0>>, rank, Depth>;
   if constexpr (Expr::symbolic) gpu::compile_kernels<one_hot_op, T>();
   const auto x = materialize(labels);
   shape extents = extents_of(x);

@@ -13,17 +13,6 @@ namespace weft {
 template <int Axis, int Depth, Expression Expr, class T = float>
 [[nodiscard]] auto one_hot_along(const Expr& labels, T on = T(1), T off = T(0));
 
-namespace detail {
-
-template <int Depth, class Indices>
-struct class_numbers;
-template <int Depth, std::size_t... Index>
-struct class_numbers<Depth, indices<Index...>> {
-  using type = dims<Depth, static_cast<int>(Index * 0 + 1)...>;
-};
-
-}  // namespace detail
-
 template <int Axis, int Depth, Expression Expr, class T>
 auto one_hot_along(const Expr& labels, T on, T off) {
   using D = dims_t<Expr>;
@@ -39,7 +28,7 @@ auto one_hot_along(const Expr& labels, T on, T off) {
   } else {
     constexpr std::size_t axis =
         Axis < 0 ? D::rank + 1 - static_cast<std::size_t>(-Axis) : static_cast<std::size_t>(Axis);
-    tensor<U, typename detail::class_numbers<Depth, typename detail::make_indices<D::rank - axis>::type>::type> classes;
+    tensor<U, detail::select<dims<Depth>, D::rank - axis + 1, detail::pick_kept<0>>> classes;
     for (int i = 0; i < Depth; ++i) classes.data()[i] = static_cast<U>(i);
     return materialize(select(expand_dims<Axis>(labels) == classes, tensor<T>(on), off));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/index/row_numbers.hpp>
+#include <weft/ops/arrays/counted.hpp>
 #include <weft/ops/index/searchsorted.hpp>
 #include <weft/ops/index/segments.hpp>
 
@@ -77,7 +77,7 @@ auto ragged_row_ids(const Expr& values, const Splits& given) {
     using S = value_t<Splits>;
     const auto splits = materialize(given);
     const auto x = materialize(values);
-    return materialize(searchsorted(splits, detail::row_numbers<S>(x), side::right) - 1);
+    return materialize(searchsorted(splits, detail::counted_along<S, 0>(x), side::right) - 1);
   } else {
     return detail::after_mistake<std::int32_t, dims_t<Expr>>(values, given);
   }

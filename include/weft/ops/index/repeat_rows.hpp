@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <weft/ops/arrays/counted.hpp>
 #include <weft/ops/arrays/stack.hpp>
 #include <weft/ops/bounded.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/index/in_graph.hpp>
-#include <weft/ops/index/row_numbers.hpp>
 #include <weft/ops/index/searchsorted.hpp>
 #include <weft/ops/reduce/scan.hpp>
 

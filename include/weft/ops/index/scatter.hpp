@@ -228,8 +228,8 @@ auto scatter(const Expr& e, const Indices& indices, const Rows& rows, combine ho
     constexpr std::size_t axis = axis_number<D, Axis>;
     const auto x = materialize(e);
     const auto i = materialize(indices);
-    return detail::scatter_into<detail::gathered<D, At, axis>>(
-        x, i, rows, how, detail::gathered_extents(extents_of(x), extents_of(i), axis), {axis, 0});
+    return detail::scatter_into<detail::gathered<D, At, axis>>(x, i, rows, how, detail::gathered_extents<axis>(x, i),
+                                                               {axis, 0});
   } else {
     return detail::after_mistake<value_t<Expr>, D>(e, indices);
   }
@@ -247,7 +247,7 @@ auto scatter_nd(const Expr& e, const Indices& indices, const Rows& rows, combine
     using slices = detail::by_vectors<D, dims_t<Indices>, 0>;
     const auto x = materialize(e);
     const auto i = materialize(indices);
-    return detail::scatter_into<typename slices::type>(x, i, rows, how, slices::extents(extents_of(x), extents_of(i)),
+    return detail::scatter_into<typename slices::type>(x, i, rows, how, slices::extents(x, i),
                                                        {0, 0, false, index_rule::in_range, slices::depth});
   } else {
     return detail::after_mistake<value_t<Expr>, D>(e, indices);

@@ -154,8 +154,8 @@ auto spread_segments(const Segments& s, const Ids& ids) {
   using T = value_t<Segments>;
   constexpr bool symbolic = Segments::symbolic || Ids::symbolic;
   if constexpr (symbolic) gpu::compile_kernels<batch_gather_op, T>();
-  return call_operation<batch_gather_op<T>, T, gathered<dims_t<Segments>, dims_t<Ids>, 0>>(
-      gathered_extents(extents_of(s), extents_of(ids), 0), {0, 0, false, Rule}, s, ids);
+  return call_operation<batch_gather_op<T>, T, gathered<dims_t<Segments>, dims_t<Ids>, 0>>(gathered_extents<0>(s, ids),
+                                                                                           {0, 0, false, Rule}, s, ids);
 }
 
 template <segment_form Form, index_rule Rule, auto SegmentCount, class Expr, class Given, class... Count>

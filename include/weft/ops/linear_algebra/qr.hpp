@@ -101,7 +101,7 @@ auto lstsq(const A& a, const B& b) {
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, DB>(a, b);
   } else if constexpr (detail::is_wide<DA>) {
-    const auto [q, r] = qr(detail::transpose_matrices(materialize(a), typename detail::make_indices<DA::rank>::type()));
+    const auto [q, r] = qr(detail::transpose_matrices(materialize(a)));
     return matmul(q, triangular_solve(r, b, {.lower = false, .adjoint = true}));
   } else {
     const auto [q, r] = qr(a);

@@ -4,8 +4,7 @@
 #include <tuple>
 
 #include <weft/ops/arrays/diagonal.hpp>
-#include <weft/ops/arrays/expand_dims.hpp>
-#include <weft/ops/arrays/reshape.hpp>
+#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/arrays/transpose.hpp>
 #include <weft/ops/products/einsum_plan.hpp>
 #include <weft/ops/products/matmul.hpp>
@@ -111,63 +110,10 @@ namespace detail {
 
 // ---- one value ----
 
-template <einsum_term From, einsum_term To, std::size_t... Index, class Expr>
-auto permuted(const Expr& e, indices<Index...>) {
-  return transpose<static_cast<int>(From.find(To.axes[Index]))...>(e);
-}
-
-/// Dims with the axes [Begin, Begin + Count) as one.
-template <class Dims, std::size_t Begin, std::size_t Count, class Indices>
-struct axes_merged;
-template <class Dims, std::size_t Begin, std::size_t Count, std::size_t... Index>
-struct axes_merged<Dims, Begin, Count, indices<Index...>> {
-  template <std::size_t Here>
-  static constexpr auto extent() {
-    if constexpr (Here < Begin)
-      return extent_at<Dims, Here>::value;
-    else if constexpr (Here > Begin)
-      return extent_at<Dims, Here + Count - 1>::value;
-    else
-      return times_axes<Dims, ((std::uint32_t{1} << Count) - 1) << Begin>(weft::extent<1>);
-  }
-  using type = dims_t<dims<extent<Index>()...>>;
-};
-template <std::size_t Begin, std::size_t Count, class Expr>
-auto merge_axes(const Expr& e) {
-  if constexpr (Count == 1) {
-    return e;
-  } else {
-    using D = dims_t<Expr>;
-    using To = typename axes_merged<D, Begin, Count, typename make_indices<D::rank + 1 - Count>::type>::type;
-    const auto x = materialize(e);
-    if constexpr (Expr::symbolic) {
-      remember_extents<To>(*x.erased().builder());
-      return under_extents<To>(x, To::spec);
-    } else {
-      shape extents;
-      for (std::size_t i = 0; i < D::rank; ++i)
-        if (i > Begin && i < Begin + Count)
-          extents[Begin] *= x.extents()[i];
-        else
-          extents.push_back(x.extents()[i]);
-      return under_extents<To>(x, extents);
-    }
-  }
-}
-
-/// Dims with the axes in the order of `To`, with extent 1 for letters that only `To` has.
-template <class Dims, einsum_term From, einsum_term To, std::size_t Begin, class Indices>
-struct axes_spread;
-template <class Dims, einsum_term From, einsum_term To, std::size_t Begin, std::size_t... Index>
-struct axes_spread<Dims, From, To, Begin, indices<Index...>> {
-  template <std::size_t Axis>
-  static constexpr auto extent() {
-    if constexpr (Axis < Dims::rank)
-      return extent_at<Dims, Axis>::value;
-    else
-      return 1;
-  }
-  using type = dims<extent<From.find(To.axes[Begin + Index])>()...>;
+/// The axes of `From` in the order of `To` from axis `Begin` on; none for letters that only `To` has.
+template <einsum_term From, einsum_term To, std::size_t Begin = 0>
+struct einsum_order {
+  static constexpr std::size_t axis(std::size_t i) { return From.find(To.axes[Begin + i]); }
 };
 
 /// Returns a value with the axes in the order of `To`, and with axes of extent 1 for the others. Leading ones are
@@ -176,19 +122,12 @@ template <einsum_term From, einsum_term To, class Expr>
 auto arranged(const Expr& e) {
   constexpr einsum_term order = To.only(From.letters());
   if constexpr (!(order == From)) {
-    return arranged<order, To>(permuted<From, order>(e, typename make_indices<From.rank>::type()));
+    return arranged<order, To>(transpose_by<einsum_order<From, order>>(e));
   } else if constexpr (From.rank == 0 || From.rank == To.rank - To.find(From.axes[0])) {
     return e;
   } else {
-    constexpr std::size_t begin = To.find(From.axes[0]), rank = To.rank - begin;
-    using D = typename axes_spread<dims_t<Expr>, From, To, begin, typename make_indices<rank>::type>::type;
-    const auto x = materialize(e);
-    shape extents;
-    for (std::size_t i = begin; i < To.rank; ++i) {
-      const std::size_t axis = From.find(To.axes[i]);
-      extents.push_back(axis < From.rank ? extents_of(x)[axis] : 1);
-    }
-    return under_extents<D>(x, extents);
+    constexpr std::size_t begin = To.find(From.axes[0]);
+    return under_axes<einsum_order<From, To, begin>, To.rank - begin>(e);
   }
 }
 
@@ -208,46 +147,31 @@ auto sum_over(const Expr& e) {
     return sum_over<Axes>(e, typename make_indices<static_cast<std::size_t>(__builtin_popcount(Axes))>::type());
 }
 
-template <einsum_term Term, std::size_t... Index, class Expr>
-auto diagonal_of(const Expr& e, indices<Index...>) {
-  if constexpr (((Term.moved(Index) == Index) && ...))
-    return diag_part(e);
-  else
-    return diag_part(transpose<static_cast<int>(Term.moved(Index))...>(e));
-}
-template <std::uint32_t Axes, std::size_t... Index, class Expr>
-auto squeezed(const Expr& e, indices<Index...>) {
-  return squeeze<static_cast<int>(pick_kept<~Axes>::axis(Index))...>(e);
-}
+template <einsum_term Term>
+struct einsum_diagonal {
+  static constexpr std::size_t axis(std::size_t i) { return Term.moved(i); }
+};
 
 /// Removes broadcast axes, repeated letters, and letters that nothing else needs.
 template <einsum_term Term, std::uint64_t Needed, class Expr>
 auto prepared(const Expr& e) {
   constexpr std::uint32_t ones = Term.axes_outside(einsum_term::every_letter);
   if constexpr (ones != 0)
-    return prepared<Term.only(einsum_term::every_letter), Needed>(
-        squeezed<ones>(e, typename make_indices<static_cast<std::size_t>(__builtin_popcount(ones))>::type()));
+    return prepared<Term.only(einsum_term::every_letter), Needed>(without<ones>(e));
   else if constexpr (Term.repeated() < Term.rank)
-    return prepared<Term.diagonal(), Needed>(diagonal_of<Term>(e, typename make_indices<Term.rank>::type()));
+    return prepared<Term.diagonal(), Needed>(diag_part(transpose_by<einsum_diagonal<Term>>(e)));
   else
     return sum_over<Term.axes_outside(Needed)>(e);
 }
 
 // ---- products ----
 
-/// The extents of the letters of a matrix product.
-template <einsum_step S, class A, class B, class Indices>
-struct product_axes;
-template <einsum_step S, class A, class B, std::size_t... Index>
-struct product_axes<S, A, B, indices<Index...>> {
-  template <std::size_t Place>
-  static constexpr auto extent() {
-    if constexpr (Place < S.batch + S.left)
-      return extent_at<A, S.axis_of_a(Place)>::value;
-    else
-      return extent_at<B, S.axis_of_b(Place)>::value;
+/// The axes of the letters of a matrix product, among those of both factors.
+template <einsum_step S, std::size_t RankOfA>
+struct product_axes {
+  static constexpr std::size_t axis(std::size_t i) {
+    return i < S.batch + S.left ? S.axis_of_a(i) : RankOfA + S.axis_of_b(i);
   }
-  using type = dims<extent<Index>()...>;
 };
 
 template <einsum_step S, class A, class B>
@@ -265,11 +189,9 @@ auto multiplied(const A& a, const B& b) {
   if constexpr ((keeps_rows || S.left == 1) && S.right == 1) {
     return product;
   } else {
-    using D = typename product_axes<S, dims_t<A>, dims_t<B>, typename make_indices<S.product.rank>::type>::type;
-    shape extents;
-    for (std::size_t i = 0; i < S.product.rank; ++i)
-      extents.push_back(i < S.batch + S.left ? extents_of(x)[S.axis_of_a(i)] : extents_of(y)[S.axis_of_b(i)]);
-    return under_extents<D>(product, extents);
+    using axes = product_axes<S, dims_t<A>::rank>;
+    using D = select<joined_dims<dims_t<A>, dims_t<B>>, S.product.rank, axes>;
+    return under_extents<D>(product, selected<axes>(S.product.rank, extents_of(x), extents_of(y)));
   }
 }
 

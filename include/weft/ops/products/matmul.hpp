@@ -171,29 +171,20 @@ concept Multipliable = !matmul_shapes_differ<A, B>::value;
 
 namespace detail {
 
-/// Exchanges the last two axes.
-template <std::size_t... Index, class X>
-auto transpose_matrices(const X& x, indices<Index...>) {
-  constexpr std::size_t rank = sizeof...(Index);
-  return transpose<static_cast<int>(Index + 2 < rank ? Index : 2 * rank - 3 - Index)...>(x);
-}
-
-/// The extents of a product: the leading ones of A, then [m, n].
-template <class A, class B, bool TransposeA, bool TransposeB, class Indices>
-struct product_extents;
-template <class A, class B, bool TransposeA, bool TransposeB, std::size_t... Index>
-struct product_extents<A, B, TransposeA, TransposeB, indices<Index...>> {
-  template <std::size_t Here>
-  static constexpr auto extent() {
-    if constexpr (Here + 1 == A::rank)
-      return extent_at<B, B::rank - (TransposeB ? 2 : 1)>::value;
-    else if constexpr (Here + 2 == A::rank)
-      return extent_at<A, A::rank - (TransposeA ? 1 : 2)>::value;
-    else
-      return extent_at<A, Here>::value;
+/// The axes of a product, among those of both factors: the leading ones of A, then [m, n].
+template <std::size_t RankOfA, std::size_t RankOfB, bool TransposeA, bool TransposeB>
+struct product_extents {
+  static constexpr std::size_t axis(std::size_t i) {
+    if (i + 1 == RankOfA) return RankOfA + RankOfB - (TransposeB ? 2 : 1);
+    return i + 2 == RankOfA && TransposeA ? i + 1 : i;
   }
-  using type = dims<extent<Index>()...>;
 };
+
+/// Exchanges the last two axes.
+template <class X>
+auto transpose_matrices(const X& x) {
+  return transpose_by<exchanged<dims_t<X>::rank - 2, dims_t<X>::rank - 1>>(x);
+}
 
 }  // namespace detail
 
@@ -213,12 +204,14 @@ auto matmul(const A& a, const B& b) {
     return detail::after_mistake<T, DA>(a, b);
   } else if constexpr (detail::transposes_before(DA::rank, DB::rank, ta)) {
     constexpr transpose_of rest = tb ? transpose_of::b : transpose_of::none;
-    return matmul<rest>(detail::transpose_matrices(a, typename detail::make_indices<DA::rank>::type()), b);
+    return matmul<rest>(detail::transpose_matrices(a), b);
   } else {
     // Spells out the extents of two matrices: nvcc repeats the expression of an extent, and cannot print all of them.
     using two =
         std::type_identity<dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>>;
-    using many = detail::product_extents<DA, DB, ta, tb, typename detail::make_indices<DA::rank>::type>;
+    using axes = detail::product_extents<DA::rank, DB::rank, ta, tb>;
+    using many =
+        detail::select_extents<detail::joined_dims<DA, DB>, axes, typename detail::make_indices<DA::rank>::type>;
     using D = typename std::conditional_t<DA::rank == 2, two, many>::type;
     const auto x = materialize(a);
     const auto y = materialize(b);
@@ -226,9 +219,7 @@ auto matmul(const A& a, const B& b) {
     if constexpr (decltype(x)::symbolic && decltype(y)::symbolic) {
       return detail::make_node<T, D, device_t<A>>(matmul<T>(x.erased(), y.erased(), ta, tb));
     } else {
-      shape extents = extents_of(x);
-      if (ta) extents[DA::rank - 2] = extents[DA::rank - 1];
-      extents[DA::rank - 1] = extents_of(y)[DB::rank - (tb ? 2 : 1)];
+      const shape extents = detail::selected<axes>(DA::rank, extents_of(x), extents_of(y));
       return call_operation<matmul_op<T>, T, D>(extents, {ta, tb}, x, y);
     }
   }

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include <weft/ops/arrays/range.hpp>
+#include <weft/ops/arrays/counted.hpp>
 #include <weft/ops/arrays/reverse.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/random/distributions.hpp>
@@ -22,10 +22,13 @@ struct crop_does_not_fit
 
 namespace detail {
 
-/// D with extent 1 along all axes but the first and, if `KeepsLast`, the last.
+/// Extent 1 along all axes but the first and, if `KeepsLast`, the last.
+template <std::size_t Rank, bool KeepsLast>
+struct pick_elements {
+  static constexpr std::size_t axis(std::size_t i) { return i == 0 || (KeepsLast && i + 1 == Rank) ? i : Rank; }
+};
 template <class D, bool KeepsLast>
-using one_for_each = typename ones_at<D, ((std::uint32_t{1} << (D::rank - KeepsLast)) - 1) & ~1u,
-                                      typename make_indices<D::rank>::type>::type;
+using one_for_each = select<D, D::rank, pick_elements<D::rank, KeepsLast>>;
 
 /// For each element of a batch, `Size` adjacent indices of an axis with `extent` elements.
 template <int Size, class X>
@@ -33,11 +36,9 @@ auto drawn_window(const X& x, std::int64_t extent, const random_options& options
   using batch = dims<extent_at<dims_t<X>, 0>::value>;
   op_builder& where = *x.erased().builder();
   gpu::compile_kernels<random_int_op, std::int32_t>();
-  gpu::compile_kernels<range_op, std::int32_t>();
   const node<std::int32_t, batch> first(record_random<random_int_op<std::int32_t>, std::int64_t>(
       where, {dtype::int32, batch::spec}, 0, extent - Size + 1, options));
-  const node<std::int32_t, dims<Size>> next(record_range<std::int32_t>(where, {dtype::int32, dims<Size>::spec}, 0, 1));
-  return let(expand_dims<-1>(first) + next);
+  return let(expand_dims<-1>(first) + counted_from_0<std::int32_t, dims<Size>>(x, Size));
 }
 
 /// Options whose seed, if any, differs from the given one.

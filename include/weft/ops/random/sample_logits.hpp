@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include <weft/ops/arrays/range.hpp>
+#include <weft/ops/arrays/counted.hpp>
 #include <weft/ops/arrays/stop_gradient.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/index/sort.hpp>
@@ -36,14 +36,6 @@ using sampling_mistake =
 
 namespace detail {
 
-/// The numbers of the classes, std::int32_t, along the last axis of x.
-template <class X>
-auto numbers_of_last_axis(const X& x) {
-  using D = dims<extent_at<dims_t<X>, dims_t<X>::rank - 1>::value>;
-  gpu::compile_kernels<range_op, std::int32_t>();
-  return node<std::int32_t, D>(record_range<std::int32_t>(*x.erased().builder(), {dtype::int32, D::spec}, 0, 1));
-}
-
 inline void check_temperature(const char* name, double temperature, bool zero) {
   if (!(temperature > 0 || (zero && temperature == 0)))
     throw error(error_code::invalid_argument, name,
@@ -71,7 +63,7 @@ template <Expression Expr>
     if (how.temperature == 0) return argmax<-1>(x);
     const auto ordered = detail::sorted<dims_t<Expr>>(x, last, -1, direction::descending);
     auto kept = let(ordered.values / how.temperature);
-    if (how.top_k > 0) kept = let(select(cast<std::int64_t>(detail::numbers_of_last_axis(x)) < how.top_k, kept, never));
+    if (how.top_k > 0) kept = let(select(detail::counted_along<std::int64_t, last>(x) < how.top_k, kept, never));
     if (how.top_p < 1) kept = let(select(cumsum<-1>(softmax(kept), {.exclusive = true}) < how.top_p, kept, never));
     const auto place = categorical(kept, options);
     const auto valid = let(maximum(place, 0));
@@ -110,7 +102,8 @@ template <Expression Expr>
     const auto x = let(logits);
     const auto soft = softmax((x + detail::drawn_gumbel(x, options)) / how.temperature);
     if (!how.hard) return soft;
-    const auto chosen = detail::numbers_of_last_axis(x) == expand_dims<-1>(argmax<-1>(soft));
+    const auto chosen =
+        detail::counted_along<std::int32_t, dims_t<Expr>::rank - 1>(x) == expand_dims<-1>(argmax<-1>(soft));
     return let(cast<value_t<Expr>>(chosen) + (soft - stop_gradient(soft)));
   } else {
     return detail::same_after_mistake(logits);

@@ -73,9 +73,7 @@ auto argmax(const Expr& e) {
     using To = without_axes<D, mask>;
     if constexpr (Expr::symbolic) gpu::compile_kernels<argmax_op, value_t<Expr>>();
     const auto x = materialize(e);
-    shape extents;
-    for (std::size_t i = 0; i < D::rank; ++i)
-      if (!((mask >> i) & 1)) extents.push_back(extents_of(x)[i]);
+    const shape extents = detail::selected<detail::pick_kept<mask>>(To::rank, extents_of(x));
     return call_operation<argmax_op<value_t<Expr>>, std::int32_t, To>(extents, {axis_number<D, Axis>}, x);
   }
 }

@@ -227,19 +227,16 @@ auto normalize_rows(const Expr& e, double epsilon, const Parameters&... paramete
 }
 
 /// `[batch, ..., channels]` with channels in groups: `[batch, ..., groups, channels / groups]`.
-template <class Dims, int Groups, class Indices>
-struct grouped_dims;
-template <class Dims, int Groups, std::size_t... Index>
-struct grouped_dims<Dims, Groups, indices<Index...>> {
-  using type = dims<extent_at<Dims, Index>::value..., Groups, static_cast<int>(Dims::spec[Dims::rank - 1]) / Groups>;
-};
+template <class Dims, int Groups>
+using grouped_dims = with_extent<with_extent<select<Dims, Dims::rank + 1, pick_kept<0>>, Dims::rank - 1, Groups>,
+                                 Dims::rank, static_cast<int>(Dims::spec[Dims::rank - 1]) / Groups>;
 
 template <int Groups, class Expr, std::size_t... Index>
 auto normalize_groups(const Expr& e, const auto& scale, const auto& offset, double epsilon, indices<Index...>) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   constexpr int rank = static_cast<int>(D::rank), channels = static_cast<int>(D::spec[D::rank - 1]);
-  using Grouped = typename grouped_dims<D, Groups, typename make_indices<D::rank - 1>::type>::type;
+  using Grouped = grouped_dims<D, Groups>;
   using parameters = dims<Groups, channels / Groups>;
   const auto x = materialize(e);
   shape extents = extents_of(x);

@@ -81,19 +81,7 @@ auto checked_quantiles(const Ranks& q) {
 /// Appends axes of extent 1.
 template <std::size_t Ones, class X>
 auto columns(const X& x) {
-  if constexpr (Ones == 0)
-    return x;
-  else
-    return columns<Ones - 1>(expand_dims<-1>(x));
-}
-
-/// Moves an axis to the front.
-template <std::size_t Axis, std::size_t... Index, class X>
-auto axis_first(const X& x, indices<Index...>) {
-  if constexpr (Axis == 0)
-    return x;
-  else
-    return transpose<static_cast<int>(Index == 0 ? Axis : Index <= Axis ? Index - 1 : Index)...>(x);
+  return under_axes<pick_kept<0>, dims_t<X>::rank + Ones>(x);
 }
 
 /// Quantiles along the first axis. The result has the axes of q in front.
@@ -148,7 +136,12 @@ auto quantile_along(const Expr& e, const Ranks& q, axis_list<Axes...>) {
       return value;
   } else {
     constexpr std::size_t axis = axis_number<D, static_cast<int>(Axes)...>;
-    const auto value = quantile_of_rows<Method>(axis_first<axis>(x, typename make_indices<D::rank>::type()), q);
+    const auto value = [&] {
+      if constexpr (axis == 0)
+        return quantile_of_rows<Method>(x, q);
+      else
+        return quantile_of_rows<Method>(transpose_by<moved<axis, 0>>(x), q);
+    }();
     if constexpr (Keeps)
       return expand_dims<static_cast<int>(axis + dims_t<decltype(value)>::rank + 1 - D::rank)>(value);
     else

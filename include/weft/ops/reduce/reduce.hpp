@@ -105,28 +105,17 @@ constexpr std::uint32_t reduced_axes() {
     return (std::uint32_t{1} << Dims::rank) - 1;
 }
 
-template <class Dims, std::uint32_t Mask, class Indices>
-struct ones_at;
-template <class Dims, std::uint32_t Mask, std::size_t... Index>
-struct ones_at<Dims, Mask, indices<Index...>> {
-  template <std::size_t Axis>
-  static constexpr auto extent() {
-    if constexpr ((Mask >> Axis) & 1)
-      return 1;
-    else
-      return extent_at<Dims, Axis>::value;
+/// The axes of a reduced value, and axes of extent 1 in place of the reduced ones.
+template <std::uint32_t Mask>
+struct axes_restored {
+  static constexpr std::size_t axis(std::size_t i) {
+    return (Mask >> i) & 1 ? max_rank : i - static_cast<std::size_t>(__builtin_popcount(Mask & ((1u << i) - 1)));
   }
-  using type = dims<extent<Index>()...>;
 };
-
 /// Returns a reduced value with the reduced axes of `Mask`, of the operand's `Dims`, restored as axes of extent 1.
 template <class Dims, std::uint32_t Mask, class X>
 auto with_reduced_axes(const X& x) {
-  using To = typename ones_at<Dims, Mask, typename make_indices<Dims::rank>::type>::type;
-  shape extents;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < Dims::rank; ++i) extents.push_back((Mask >> i) & 1 ? 1 : extents_of(x)[next++]);
-  return under_extents<To>(x, extents);
+  return under_axes<axes_restored<Mask>, Dims::rank>(x);
 }
 
 template <device::reduce_op How, bool Mean, class Expr, auto... Axes>

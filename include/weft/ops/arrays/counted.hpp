@@ -7,7 +7,7 @@
 
 namespace weft::detail {
 
-/// Returns 0, 1, 2, ... of extents D, one axis: in the graph of x, or over tensors `count` numbers.
+/// Returns 0, 1, 2, ... of extents D, one axis: in the graph of x or, over tensors, `count` numbers.
 template <class T, class D, class X>
 auto counted_from_0([[maybe_unused]] const X& x, [[maybe_unused]] std::int64_t count) {
   if constexpr (X::symbolic) {
@@ -22,10 +22,10 @@ auto counted_from_0([[maybe_unused]] const X& x, [[maybe_unused]] std::int64_t c
   }
 }
 
-/// Returns the numbers of the rows of x along its first axis.
-template <class T, class X>
-auto row_numbers(const X& x) {
-  return counted_from_0<T, dims<extent_at<dims_t<X>, 0>::value>>(x, extents_of(x)[0]);
+/// Returns 0, 1, 2, ... along an axis of x.
+template <class T, std::size_t Axis, class X>
+auto counted_along(const X& x) {
+  return counted_from_0<T, dims<extent_at<dims_t<X>, Axis>::value>>(x, extents_of(x)[Axis]);
 }
 
 }  // namespace weft::detail
