@@ -121,3 +121,87 @@ BOOST_AUTO_TEST_CASE(elementwise_results_overwrite_operands) {
   const planned reads_both(g, {both.id()});
   BOOST_TEST(reads_both.buffer(b.id()).forwarded_from == none);
 }
+
+// Elementwise kernels read the parts of an array, and write the parts of a joined array, where these are.
+BOOST_AUTO_TEST_CASE(elementwise_kernels_access_parts_within_arrays) {
+  graph g;
+  const auto x = placeholder<float, dims<2, 6>>(g, "x");
+  const auto whole = let(matmul(placeholder<float, dims<2, 4>>(g, "y"), placeholder<float, dims<4, 6>>(g, "z")));
+  const auto [a, b, c] = split<1, 3>(whole);
+  const auto [left, right] = split<1, 2>(x);
+  const auto d = let(tanh(a * b)), e = let(c / d);
+  const auto joined = let(concat<1>(d, e));
+  const auto twice = let(concat<1>(left * 2, right * 3));
+  const auto followed = let(matmul(whole, placeholder<float, dims<6, 2>>(g, "w")) * c);
+  const auto instructions = [&](std::vector<value> fetches) {
+    return planned(g, std::move(fetches)).program().instructions.size();
+  };
+  BOOST_TEST(instructions({d.id()}) == 2u);          // the product and tanh
+  BOOST_TEST(instructions({e.id()}) == 3u);          // c / d reads the product, too
+  BOOST_TEST(instructions({d.id(), a.id()}) == 3u);  // a is fetched, so split copies
+  BOOST_TEST(instructions({joined.id()}) == 4u);     // c / d reads d as well, so concat copies
+  BOOST_TEST(instructions({followed.id()}) == 2u);   // an expression that follows a product reads c
+  const planned step(g, {twice.id()});
+  BOOST_TEST(step.program().instructions.size() == 2u);  // both write what is fetched
+  BOOST_TEST((step.buffer(twice.id()).kind == plan::buffer_kind::caller));
+  BOOST_TEST(step.buffer(twice.id()).first == 0u);
+}
+
+namespace {
+
+/// Compares a step that reads and writes parts with the same function of tensors, and its gradient with a difference.
+template <class D, class F>
+void compare_parts(const shape& extents, const F& f) {
+  graph g;
+  const auto x = placeholder<double, D>(g, "x");
+  tensor<double, D> values(extents);
+  for (std::size_t i = 0; i < values.elements(); ++i) values.data()[i] = static_cast<double>(i * 37 % 101) / 50 - 1;
+  const auto y = f(x);
+  const auto [dx] = gradients(sum(y * y), x);
+  session s(g, {.threads = 2});
+  const auto [result, gradient] = s.run(fetch(y, dx), with(x, values));
+  const auto expected = f(values);
+  BOOST_REQUIRE(result.extents() == expected.extents());
+  BOOST_TEST((std::equal(result.begin(), result.end(), expected.begin())));
+  auto forward = values, backward = values;
+  double derivative = 0;
+  constexpr double h = 1e-5;
+  for (std::size_t i = 0; i < values.elements(); ++i) {
+    const double along = static_cast<double>(i * 53 % 97) / 97 - 0.4;
+    derivative += gradient.data()[i] * along;
+    forward.data()[i] += h * along;
+    backward.data()[i] -= h * along;
+  }
+  const double difference = eval(sum(square(f(forward))) - sum(square(f(backward))))();
+  BOOST_TEST(difference / (2 * h) == derivative, boost::test_tools::tolerance(1e-5));
+}
+
+template <int Axis>
+constexpr auto gates = [](const auto& x) {
+  const auto [a, b, c] = split<Axis, 3>(x + 1);
+  const auto d = materialize(tanh(a) * sigmoid(b));
+  const auto [e, f, h] = split<Axis, 3>(concat<Axis>(a * b, d * c, exp(c * 0.5) - d));
+  return materialize(e * d + f / (h * h + 2));
+};
+/// The last expression follows a product.
+constexpr auto product_of_gates = [](const auto& x) {
+  const auto [a, b] = split<-1, 2>(x + 1);
+  const auto c = materialize(a * b);
+  return materialize(tanh(matmul<transpose_of::b>(c, c) * 0.1) * a + b);
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(parts_have_the_values_of_copies) {
+  compare_parts<dims<dyn<"n">, 6>>(shape(5, 6), gates<1>);        // short rows, gathered in tiles
+  compare_parts<dims<dyn<"n">, 900>>(shape(7, 900), gates<1>);    // long rows
+  compare_parts<dims<dyn<"n">, 900>>(shape(1, 900), gates<1>);    // contiguous
+  compare_parts<dims<dyn<"n">, 900>>(shape(400, 900), gates<1>);  // divided among threads
+  compare_parts<dims<dyn<"n">, 3, 5>>(shape(4, 3, 5), gates<1>);  // parts of extent 1
+  compare_parts<dims<6, dyn<"n">>>(shape(6, 11), gates<0>);
+  compare_parts<dims<dyn<"n">, 6, dyn<"m">>>(shape(2, 6, 200), gates<1>);
+  compare_parts<dims<dyn<"n">, 6>>(shape(0, 6), gates<1>);
+  compare_parts<dims<3, 6>>(shape(3, 6), product_of_gates);
+  compare_parts<dims<300, 600>>(shape(300, 600), product_of_gates);
+  compare_parts<dims<2, 5, 10>>(shape(2, 5, 10), product_of_gates);
+}

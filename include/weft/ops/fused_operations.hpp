@@ -168,10 +168,30 @@ WEFT_DECL const char* reduction_name(device::reduce_op how, bool mean) {
   }
 }
 
-inline std::size_t operands_of(const prepare_context& p, const shape& space, device::operand* operands) {
+/// How a loop traverses an operand that may be a part of a larger array, and the byte at which the part begins.
+struct placed_operand {
+  device::operand walk;
+  std::size_t begin = 0;
+
+  /// `k` numbers the inputs and then the outputs.
+  placed_operand(const prepare_context& p, std::size_t k, const value_info& v, const shape& space)
+      : walk(device::broadcast_operand(v.type, v.extents, space)) {
+    if (!p.parts || p.parts[k].count == 1 || v.extents.elements() == 0) return;
+    const operand_part& part = p.parts[k];
+    begin = part.number * size_of(v.type);
+    for (std::size_t axis = part.axis; axis < v.extents.rank; ++axis)
+      begin *= static_cast<std::size_t>(v.extents[axis]);
+    for (std::size_t axis = 0; axis < part.axis; ++axis) walk.stride[space.rank - v.extents.rank + axis] *= part.count;
+  }
+};
+
+inline std::size_t operands_of(const prepare_context& p, const shape& space, device::operand* operands,
+                               std::size_t* begins) {
   const std::size_t n = p.node.inputs.size();
-  for (std::size_t k = 0; k < n; ++k)
-    operands[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
+  for (std::size_t k = 0; k < n; ++k) {
+    const placed_operand o(p, k, p.inputs[k], space);
+    operands[k] = o.walk, begins[k] = o.begin;
+  }
   return n;
 }
 
@@ -179,13 +199,15 @@ WEFT_DECL kernel* elementwise_op::prepare(const prepare_context& p) {
   const auto& f = *static_cast<const fused*>(p.node.detail);
   const shape& space = p.outputs[0].extents;
   device::operand in[device::max_operands];
-  const std::size_t n = operands_of(p, space, in);
-  const auto out = device::broadcast_operand(p.outputs[0].type, space, space);
+  std::size_t begins[device::max_operands];
+  const std::size_t n = operands_of(p, space, in, begins);
+  const placed_operand out(p, n, p.outputs[0], space);
   const auto how = device::reduce_op::store;
-  device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr, f.signature.memory_bound);
+  device::loop body(space, n, in, 1, &out.walk, &how, nullptr, version(f.map), nullptr, f.signature.memory_bound);
   const std::size_t elements = space.elements();
-  return new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &elements},
-                                 p.node.literals, {"map", &f, describe_fused});
+  return new device::loop_kernel(static_cast<device::loop&&>(body),
+                                 {p.input_slots, p.output_slots, &elements, begins, &out.begin}, p.node.literals,
+                                 {"map", &f, describe_fused});
 }
 
 WEFT_DECL kernel* reduction_op::prepare(const prepare_context& p, const attributes& a) {
@@ -193,7 +215,8 @@ WEFT_DECL kernel* reduction_op::prepare(const prepare_context& p, const attribut
   const std::size_t n = p.node.inputs.size();
   const shape space = broadcast_space(p.inputs, n);
   device::operand in[device::max_operands];
-  operands_of(p, space, in);
+  std::size_t begins[device::max_operands];
+  operands_of(p, space, in, begins);
   bool kept[max_rank];
   kept_axes(a.reduced, space.rank, kept);
   const auto out = device::reduced_operand(p.outputs[0].type, space, kept);
@@ -201,8 +224,9 @@ WEFT_DECL kernel* reduction_op::prepare(const prepare_context& p, const attribut
   device::loop body(space, n, in, 1, &out, &how, &r.arithmetic, evaluation(*r.body), version(r.reduce),
                     r.body->signature.memory_bound);
   const std::size_t results = p.outputs[0].extents.elements();
-  auto* k = new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &results},
-                                    p.node.literals, {reduction_name(how, a.mean), r.body, describe_fused});
+  auto* k =
+      new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &results, begins},
+                              p.node.literals, {reduction_name(how, a.mean), r.body, describe_fused});
   if (a.mean) k->divide_output(static_cast<double>(space.elements()) / static_cast<double>(results));
   return k;
 }
@@ -216,21 +240,25 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
   const std::uint32_t read = f.gradient_reads();
   device::operand in[device::max_operands], out[device::max_operands];
   std::uint32_t in_slots[device::max_operands], out_slots[device::max_operands];
-  std::size_t elements[device::max_operands];
+  std::size_t elements[device::max_operands], in_begin[device::max_operands]{}, out_begin[device::max_operands]{};
   for (std::size_t k = 0; k < inputs; ++k) in_slots[k] = p.input_slots[k];
+  const auto place = [&](std::size_t k) {
+    const placed_operand o(p, k, p.inputs[k], space);
+    in[k] = o.walk, in_begin[k] = o.begin;
+  };
   if (of_reduction) {
     bool kept[max_rank];
     kept_axes(a.reduced, space.rank, kept);
     in[arguments] = device::reduced_operand(upstream.type, space, kept);
   } else {
-    in[arguments] = device::broadcast_operand(upstream.type, upstream.extents, space);
+    place(arguments);
   }
   for (std::size_t k = 0; k < inputs; ++k) {
     if (k == arguments) continue;
-    in[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
+    place(k);
     if ((read >> k) & 1) continue;
     in[k] = in[arguments];  // not read: any valid address works
-    in_slots[k] = in_slots[arguments];
+    in_slots[k] = in_slots[arguments], in_begin[k] = in_begin[arguments];
   }
 
   // The loop computes every gradient. Gradients that are not requested go to a scratch tile.
@@ -243,7 +271,8 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
   }
   for (std::size_t o = 0; o < p.node.outputs.size(); ++o) {
     const std::size_t k = elementwise_gradient_op::argument_of(p.node, o);
-    out[k] = device::broadcast_operand(p.outputs[o].type, p.outputs[o].extents, space);
+    const placed_operand to(p, inputs + o, p.outputs[o], space);
+    out[k] = to.walk, out_begin[k] = to.begin;
     const bool whole = p.outputs[o].extents.elements() == space.elements();
     how[k] = whole ? device::reduce_op::store : device::reduce_op::sum;
     out_slots[k] = p.output_slots[o];
@@ -255,12 +284,13 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
     if ((read >> k) & 1 || size_of(p.inputs[k].type) <= size_of(upstream.type)) continue;
     const bool stored = how[k] == device::reduce_op::store;
     in[k] = stored ? out[k] : device::operand{p.inputs[k].type, {}};
-    if (stored) in_slots[k] = out_slots[k];
+    if (stored) in_slots[k] = out_slots[k], in_begin[k] = out_begin[k];
   }
   device::loop body(space, inputs, in, arguments, out, how, f.arithmetic, version(f.gradient), nullptr,
                     f.signature.memory_bound);
-  auto* k = new device::loop_kernel(static_cast<device::loop&&>(body), {in_slots, out_slots, elements}, p.node.literals,
-                                    {"gradient of", &f, describe_fused});
+  auto* k =
+      new device::loop_kernel(static_cast<device::loop&&>(body), {in_slots, out_slots, elements, in_begin, out_begin},
+                              p.node.literals, {"gradient of", &f, describe_fused});
   if (a.mean)
     k->divide_input(arguments, static_cast<double>(space.elements()) / static_cast<double>(upstream.extents.elements()),
                     upstream.extents.elements(), upstream.type, *f.value_arithmetic);
@@ -509,6 +539,10 @@ inline void use_primitives_of(const fused& f, op_builder& where) {
 WEFT_DECL void elementwise_op::gradient(gradient_context& g) {
   const auto& f = *static_cast<const fused*>(g.node.detail);
   check_differentiable(g, f);
+  if (applies_only(g.node, skeleton::formula_id::add) && g.input(0).info() == g.input(1).info()) {
+    for (std::size_t i = 0; i < 2; ++i) g.set_gradient(i, g.upstream());
+    return;
+  }
   if (f.gradient[0]) return record_fused_gradient(g, f, -1, false, g.upstream());
   const std::size_t n = g.node.inputs.size();
   const auto arguments = arguments_of(g, n, false);

@@ -144,6 +144,12 @@ enum class operand_use : unsigned char {
 
 struct prepared_subgraphs;
 
+/// The place of an operand within a larger array: part `number` of `count` equal parts along an axis. An array that is
+/// not a part has count 1.
+struct operand_part {
+  std::uint32_t number = 0, count = 1, axis = 0;
+};
+
 /// The context in which an operation creates a kernel: the call with all extents known, and the slots of its buffers in
 /// the kernel context.
 struct prepare_context {
@@ -160,6 +166,7 @@ struct prepare_context {
                                                       ///< performs
   std::size_t beside_count = 0;
   const content_version* const* versions = nullptr;  ///< by slot; null if no kernel may keep anything
+  const operand_part* parts = nullptr;  ///< of the inputs and then of the outputs; null if all are whole arrays
   bool zeros_arrive = false;  ///< true if an input of an operation that skips zeros may consist mostly of zeros
 
   /// Returns the version of an input that is a variable or a constant, or null for other inputs. The kernel may keep

@@ -14,6 +14,7 @@
 #include <weft/plan/liveness.hpp>
 #include <weft/plan/operand_table.hpp>
 #include <weft/plan/ordering.hpp>
+#include <weft/plan/parts.hpp>
 #include <weft/plan/placement.hpp>
 #include <weft/plan/program.hpp>
 #include <weft/plan/prune.hpp>
@@ -157,6 +158,7 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
   step.infos.resolve(p, known);
   fuse(p);
   if (step.gpus) step.gpus->assign_layouts(p, step.infos.data());
+  if (!session.tasks || p.is_subgraph) find_parts(p);
   list_instructions(p);
   if (session.tasks && !p.is_subgraph) {
     step.tasks = owned(session.tasks->new_step());

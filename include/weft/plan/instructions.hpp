@@ -79,9 +79,11 @@ class instruction_list {
       i.writes.push_back(p_.root_of(c.inputs[k]));
       p_.written_variables.push_back(p_.nodes[p_.variable_behind(c.inputs[k])].number);
     }
-    for (std::uint32_t o = c.op->writes ? 1 : 0; o < c.outputs.size(); ++o)
-      if (!c.op->optional || !c.op->optional(c, o) || is_read(p_.nodes[i.node].first_buffer + o))
-        i.writes.push_back(p_.nodes[i.node].first_buffer + o);
+    for (std::uint32_t o = c.op->writes ? 1 : 0; o < c.outputs.size(); ++o) {
+      const std::uint32_t b = p_.nodes[i.node].first_buffer + o, root = p_.buffers[b].root;
+      if (c.op->optional && c.op->optional(c, o) && !is_read(b)) continue;
+      if (b == root || !contains(i.writes, root)) i.writes.push_back(root);
+    }
     if (p_.nodes[i.node].workspace != none) i.writes.push_back(p_.nodes[i.node].workspace);
   }
 
@@ -136,7 +138,9 @@ class in_place_assignment {
     const instruction& assignment = p_.instructions[a];
     const std::uint32_t from = assignment.reads[0], variable = assignment.writes[0], by = writer_[from];
     const step_buffer &value = p_.buffers[from], &target = p_.buffers[variable];
-    if (by == none || !is_floating(value.declared.type) || !(value.declared.extents == target.declared.extents)) return;
+    if (by == none || from != p_.nodes[p_.instructions[by].node].first_buffer || !is_floating(value.declared.type) ||
+        !(value.declared.extents == target.declared.extents))
+      return;
     const instruction& source = p_.instructions[by];
     if (source.kind != instruction_kind::compute || p_.op(source.node).fusion != fusion_kind::expression ||
         !(source.on == assignment.on))

@@ -116,6 +116,7 @@ WEFT_DECL prepare_context context_of(const compiled_step& step, std::uint32_t n,
   prepare_context made{p.def(n),       operands.data(), operands.data() + inputs, slots,
                        slots + inputs, nullptr,         p.nodes[n].layout};
   made.versions = step.versions.data();
+  made.parts = table.parts(n);
   if (p.op(n).skips_zeros)
     for (const value& v : p.def(n).inputs) made.zeros_arrive = made.zeros_arrive || may_be_mostly_zeros(p, v);
   return made;

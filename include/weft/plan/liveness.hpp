@@ -64,6 +64,7 @@ class liveness {
     const instruction& in = p_.instructions[i];
     if (in.kind != instruction_kind::compute || in.leader != none || in.writes.empty()) return;
     step_buffer& to = p_.buffers[in.writes[0]];
+    if (p_.buffers[p_.nodes[in.node].first_buffer].part.count > 1) return;  // other parts are written elsewhere
     if (to.kind != buffer_kind::arena || to.first != i || to.reserved || !p_.op(in.node).in_place ||
         !p_.works_in_place(in.node))
       return;

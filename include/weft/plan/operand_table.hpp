@@ -27,6 +27,8 @@ class operand_table {
   std::size_t count(std::uint32_t n) const { return of_[n].count; }
   const std::uint32_t* slots(std::uint32_t n) const { return slots_.data() + of_[n].first; }
   const std::uint32_t* buffers(std::uint32_t n) const { return buffers_.data() + of_[n].first; }
+  /// The places of the operands in their buffers; null if all of them are whole.
+  const operand_part* parts(std::uint32_t n) const { return of_[n].in_parts ? parts_.data() + of_[n].first : nullptr; }
 
  private:
   void add(const program& p, const instruction& i, std::uint32_t n) {
@@ -51,12 +53,18 @@ class operand_table {
       slots_.push_back(p.buffers[p.nodes[n].first_buffer + k].root);
       buffers_.push_back(p.nodes[n].first_buffer + k);
     }
+    for (std::size_t k = of_[n].first; k < buffers_.size(); ++k) {
+      parts_.push_back(p.buffers[buffers_[k]].part);
+      of_[n].in_parts = of_[n].in_parts || parts_.back().count > 1;
+    }
   }
 
   struct range {
     std::uint32_t first = 0, inputs = 0, count = 0;
+    bool in_parts = false;
   };
   sequence<range> of_;
+  sequence<operand_part> parts_;
   sequence<std::uint32_t> slots_, buffers_;
 };
 

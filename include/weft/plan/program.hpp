@@ -27,6 +27,7 @@ struct step_node {
   std::uint32_t snapshot = none;   ///< for a variable whose old value is copied before the step: the buffer of the copy
   std::uint32_t workspace = none;  ///< the buffer for the working memory of a node with subgraphs
   bool reads_snapshots = false;    ///< reads the old value of a variable after a write
+  bool in_parts = false;           ///< other kernels read or write the parts that it would copy, so it has no kernel
   image_layout layout = image_layout::channels_last;  ///< of its images
 };
 
@@ -45,6 +46,7 @@ enum class buffer_kind : unsigned char {
 struct step_buffer {
   value_info declared;     ///< extents can be names
   std::uint32_t root = 0;  ///< the buffer whose memory it uses; otherwise its own number
+  operand_part part;       ///< of the root
   buffer_kind kind = buffer_kind::unused;
   image_layout layout = image_layout::channels_last;
   std::uint32_t space = 0;  ///< 0: host memory; n + 1: memory of GPU n
@@ -148,7 +150,7 @@ struct program {
   /// Returns true if the node runs a kernel.
   bool computes(std::uint32_t n) const {
     const operation* o = def(n).op;
-    return nodes[n].runs && !is_operation<variable_op>(o) && !is_operation<constant_op>(o) &&
+    return nodes[n].runs && !nodes[n].in_parts && !is_operation<variable_op>(o) && !is_operation<constant_op>(o) &&
            !is_operation<placeholder_op>(o) && !is_operation<group_op>(o) && !o->alias;
   }
   bool has_subgraphs(const instruction& i) const {

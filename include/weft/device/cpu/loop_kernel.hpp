@@ -13,10 +13,12 @@ namespace weft::device {
 /// A loop with its buffers: the kernel of every fused expression, reduction, and their gradients.
 class loop_kernel final : public epilogue_kernel {
  public:
-  /// The slots of the operands' buffers, and the number of elements of each output.
+  /// The slots of the operands' buffers, the number of elements of each output and, unless null, the byte of its buffer
+  /// at which each operand begins.
   struct buffers {
     const std::uint32_t *in, *out;
     const std::size_t* out_elements;
+    const std::size_t *in_begin = nullptr, *out_begin = nullptr;
   };
   /// The description of a kernel, created on demand from its task and the object that `print` formats.
   struct description {
@@ -27,8 +29,10 @@ class loop_kernel final : public epilogue_kernel {
 
   loop_kernel(loop&& body, const buffers& where, const sequence<std::uint64_t>& literals, description words)
       : body_(static_cast<loop&&>(body)), where_(body_.inputs() + body_.outputs()), literals_(literals), words_(words) {
-    for (std::size_t k = 0; k < body_.inputs(); ++k) where_[k].slot = where.in[k];
-    for (std::size_t k = 0; k < body_.outputs(); ++k) out(k) = {where.out[k], where.out_elements[k], 0};
+    for (std::size_t k = 0; k < body_.inputs(); ++k)
+      where_[k] = {where.in[k], 0, 0, where.in_begin ? where.in_begin[k] : 0};
+    for (std::size_t k = 0; k < body_.outputs(); ++k)
+      out(k) = {where.out[k], where.out_elements[k], 0, where.out_begin ? where.out_begin[k] : 0};
     chunks_ = body_.chunks();
     is_line_ = chunks_ == 1 && body_.is_line();
     for (std::size_t k = 0; k < body_.outputs(); ++k) apart_[k] = chunks_ != 1 && body_.chunks_share_output(k);
@@ -76,6 +80,7 @@ class loop_kernel final : public epilogue_kernel {
   struct place {
     std::uint32_t slot;
     std::size_t elements, partial_offset;  // of outputs
+    std::size_t begin;                     // in bytes
   };
   place& out(std::size_t k) { return where_[body_.inputs() + k]; }
   const place& out(std::size_t k) const { return where_[body_.inputs() + k]; }
@@ -119,8 +124,8 @@ class loop_kernel final : public epilogue_kernel {
     operands at;
     const place* const all = where_.begin();
     const std::size_t ins = body_.inputs(), outs = body_.outputs();
-    for (std::size_t k = 0; k < ins; ++k) at.in[k] = f.buffers[all[k].slot];
-    for (std::size_t k = 0; k < outs; ++k) at.out[k] = f.buffers[all[ins + k].slot];
+    for (std::size_t k = 0; k < ins; ++k) at.in[k] = f.buffers[all[k].slot] + all[k].begin;
+    for (std::size_t k = 0; k < outs; ++k) at.out[k] = f.buffers[all[ins + k].slot] + all[ins + k].begin;
     return at;
   }
 

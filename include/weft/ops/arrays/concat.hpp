@@ -51,6 +51,7 @@ struct joined_axes {
 /// Joins operands along an axis or a diagonal, whose other elements are 0.
 struct concat_op {
   static constexpr const char* name = "concat";
+  static constexpr operation_id id{"weft.concat"};
   using attributes = joined_axes;
 
   static strided_copies copies(const prepare_context& p, const attributes& a) {
@@ -69,6 +70,7 @@ struct concat_op {
 /// Splits an axis or a diagonal into parts; the outputs determine the extents of each part.
 struct split_op {
   static constexpr const char* name = "split";
+  static constexpr operation_id id{"weft.split"};
   using attributes = joined_axes;
 
   static strided_copies copies(const prepare_context&, const attributes&);
