@@ -12,15 +12,7 @@ WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
 
-/// Records an expression over leaves `node<T>` of any extents, with the result's extents given. Extents are not part of
-/// a type, so all layers share the compiled code.
-template <class Expr, class Compiler = gpu::this_compiler>
-symbol record_untyped(const Expr& e, const shape& extents) {
-  using skeleton = weft::detail::skeleton_of<Expr>;
-  gpu::compiled<Compiler>::template map<skeleton>();
-  return weft::detail::record_expression<Compiler>(e, operation_of<weft::detail::elementwise_op>,
-                                                   &differentiated<skeleton>, dtype_of<value_t<Expr>>, extents);
-}
+using weft::detail::record_untyped;
 
 /// Formula(x + bias) as one fused operation. `bias` is a plain number if the layer has no bias. Formulas have no
 /// parameter.

@@ -181,6 +181,16 @@ symbol record_expression(const Expr& e, const operation& op, const void* detail,
   return result;
 }
 
+/// Records an expression over leaves `node<T>` of any extents, with the result's extents given. Extents are not part of
+/// a type, so all callers share the compiled code.
+template <class Expr, class Compiler = gpu::this_compiler>
+symbol record_untyped(const Expr& e, const shape& extents) {
+  using skeleton = skeleton_of<Expr>;
+  gpu::compiled<Compiler>::template map<skeleton>();
+  return record_expression<Compiler>(e, operation_of<elementwise_op>, &differentiated<skeleton>,
+                                     dtype_of<value_t<Expr>>, extents);
+}
+
 // ---- immediate evaluation ----
 
 /// The operands of an expression over tensors.
