@@ -93,9 +93,9 @@ struct call {
                        : spread
                            ? device::make_grouped_convolution<double, convolution_kind::input_gradient>(s, 0, 1, 2)
                            : device::make_grouped_convolution<double, convolution_kind::filter_gradient>(s, 0, 1, 2)
-        : forward ? device::make_convolution<double>(s, 0, 1, 2, nullptr)
-        : spread     ? device::make_convolution_input_gradient<double>(s, 0, 1, 2, false)
-                     : device::make_convolution_filter_gradient<double>(s, 0, 1, 2, false));
+        : forward ? device::make_convolution<double>(convolution_kind::forward, s, 0, 1, 2, false)
+        : spread     ? device::make_convolution<double>(convolution_kind::input_gradient, s, 0, 1, 2, false)
+                     : device::make_convolution<double>(convolution_kind::filter_gradient, s, 0, 1, 2, false));
     storage workspace(k->workspace_bytes());
     k->run({buffers, &one, nullptr, workspace.data()});
     std::vector<float> result(out.size());

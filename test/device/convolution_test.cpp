@@ -119,9 +119,9 @@ outcome<T> run(const convolution_shape& s, std::vector<T>& images, std::vector<T
       reinterpret_cast<std::byte*>(up.data()),          reinterpret_cast<std::byte*>(o.result.data()),
       reinterpret_cast<std::byte*>(o.to_images.data()), reinterpret_cast<std::byte*>(o.to_filters.data())};
   thread_pool pool(threads);
-  kernel* kernels[] = {device::make_convolution<T>(s, 0, 1, 3, nullptr),
-                       device::make_convolution_input_gradient<T>(s, 1, 2, 4, true),
-                       device::make_convolution_filter_gradient<T>(s, 0, 2, 5, true)};
+  kernel* kernels[] = {device::make_convolution<T>(convolution_kind::forward, s, 0, 1, 3, false),
+                       device::make_convolution<T>(convolution_kind::input_gradient, s, 1, 2, 4, true),
+                       device::make_convolution<T>(convolution_kind::filter_gradient, s, 0, 2, 5, true)};
   if constexpr (is_storage_type<T>) {
     using kind = convolution_kind;
     const struct {

@@ -212,16 +212,22 @@ void check_convolutions() {
   const attributes of_sequences = {1, 2, 1, 1, 0, 0, 1, 1};
   const shape sequences(2, 9, 3), taps(3, 3, 4), steps(2, 5, 4);
   call<T>(operation_of<convolution_op<T>>, {sequences, taps}, steps, of_sequences).check();
-  call<T>(operation_of<convolution_input_gradient_op<T>>, {taps, steps}, sequences, of_sequences).check();
-  call<T>(operation_of<convolution_filter_gradient_op<T>>, {sequences, steps}, taps, of_sequences).check();
+  call<T>(operation_of<convolution_operation<T, convolution_kind::input_gradient>>, {taps, steps}, sequences,
+          of_sequences)
+      .check();
+  call<T>(operation_of<convolution_operation<T, convolution_kind::filter_gradient>>, {sequences, steps}, taps,
+          of_sequences)
+      .check();
   for (const window& w : convolutions) {
     const attributes a = {w.stride, w.stride, w.dilation, w.dilation, w.top, w.bottom, w.left, w.right};
     const shape images(2, w.height, w.width, w.channels);
     const shape filters(w.window_height, w.window_width, w.channels, w.filters);
     const shape results(2, w.out_height(), w.out_width(), w.filters);
     call<T>(operation_of<convolution_op<T>>, {images, filters}, results, a).check();
-    call<T>(operation_of<convolution_input_gradient_op<T>>, {filters, results}, images, a).check();
-    call<T>(operation_of<convolution_filter_gradient_op<T>>, {images, results}, filters, a).check();
+    call<T>(operation_of<convolution_operation<T, convolution_kind::input_gradient>>, {filters, results}, images, a)
+        .check();
+    call<T>(operation_of<convolution_operation<T, convolution_kind::filter_gradient>>, {images, results}, filters, a)
+        .check();
   }
 }
 
@@ -237,8 +243,10 @@ void check_grouped_convolutions() {
         const shape images(2, w.height, w.width, of_group * groups), results(2, w.out_height(), w.out_width(), k);
         const auto check = [&](const shape& filters) {
           call<T>(operation_of<grouped_convolution_op<T>>, {images, filters}, results, a).check();
-          call<T>(operation_of<grouped_input_gradient_op<T>>, {filters, results}, images, a).check();
-          call<T>(operation_of<grouped_filter_gradient_op<T>>, {images, results}, filters, a).check();
+          call<T>(operation_of<grouped_operation<T, convolution_kind::input_gradient>>, {filters, results}, images, a)
+              .check();
+          call<T>(operation_of<grouped_operation<T, convolution_kind::filter_gradient>>, {images, results}, filters, a)
+              .check();
         };
         check(shape(w.window_height, w.window_width, of_group, k));
         if (of_group == 1) check(shape(w.window_height, w.window_width, groups, w.filters));
@@ -254,10 +262,10 @@ void check_pools() {
       const attributes a = {w.stride,       w.stride,      1, 1, w.top, w.bottom, w.left, w.right, w.window_height,
                             w.window_width, counts_padding};
       call<T>(operation_of<max_pool_op<T>>, {images}, results, a).check();
-      call<T>(operation_of<max_pool_gradient_op<T>>, {images, results, results}, images, a).check();
-      call<T>(operation_of<max_pool_choice_op<T>>, {images, images}, results, a).check();
+      call<T>(operation_of<pool_op<T, pool_kind::max_gradient>>, {images, results, results}, images, a).check();
+      call<T>(operation_of<pool_op<T, pool_kind::max_choice>>, {images, images}, results, a).check();
       call<T>(operation_of<average_pool_op<T>>, {images}, results, a).check();
-      call<T>(operation_of<average_pool_gradient_op<T>>, {results}, images, a).check();
+      call<T>(operation_of<pool_op<T, pool_kind::average_gradient>>, {results}, images, a).check();
     }
   }
 }

@@ -12,6 +12,7 @@
 #include <weft/nn/autocast.hpp>
 #include <weft/nn/conv1d.hpp>
 #include <weft/nn/conv1d_transpose.hpp>
+#include <weft/nn/conv2d_transpose.hpp>
 #include <weft/nn/depthwise_conv2d.hpp>
 #include <weft/nn/embedding_bag.hpp>
 #include <weft/nn/observe.hpp>

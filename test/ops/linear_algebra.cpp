@@ -373,7 +373,7 @@ BOOST_AUTO_TEST_CASE(matrices_that_are_not_invertible) {
   BOOST_CHECK_EQUAL(determinants(0), -4);
   BOOST_CHECK_EQUAL(determinants(1), 0);
   BOOST_CHECK_EQUAL(determinants(2), 0);
-  const std::string words = "the input is not invertible: matrix 1 of [3, 2, 2] has a pivot of 0";
+  const std::string words = "matrix 1 of [3, 2, 2] has a pivot of 0, so it is not invertible";
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(inverse(a)); }), words);
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(solve(a, a)); }), words);
   graph g;
@@ -468,7 +468,7 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_a_determinant_is_its_cofactors) {
   const tensor<double, dims<3, 3>> singular{1, 2, 3, 2, 4, 6, 1, 0, 1};
   CHECK_SAYS(test::failure(error_code::invalid_argument,
                            [&, &ddx = ddx] { static_cast<void>(s.eval(ddx, with(x, singular))); }),
-             "second gradient of determinant: the input is not invertible");
+             "second gradient of determinant: matrix 0 of");
 }
 
 BOOST_AUTO_TEST_CASE(determinants_of_any_size) {

@@ -12,15 +12,15 @@
 #include <weft/data/image.hpp>
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/error.hpp>
+#include <weft/tensor/interpolation.hpp>
 
 namespace weft::data {
 
-/// The interpolation kernel: a triangle, or Keys's cubic with a = -1/2. When an image shrinks, kernels widen to include
-/// every pixel.
-enum class interpolation { bilinear, bicubic };
+using weft::interpolation;
 
 /// Resizes an image, [height, width, channels] (PIL's Image.resize and torchvision's resize with antialias, to within
-/// one level; tf.image.resize with antialias). Throws invalid_argument if either size has no pixels.
+/// one level; tf.image.resize with antialias), by a triangle or Keys's cubic with a = -1/2. When an image shrinks, they
+/// widen to include every pixel. Throws invalid_argument if either size has no pixels, or for interpolation::nearest.
 template <int Height, int Width, Pixels Image>
 auto resize(const Image& from, interpolation by = interpolation::bilinear);
 template <Pixels Image>
@@ -159,6 +159,8 @@ inline void resize_part(const image_part& from, std::uint8_t* to, std::size_t he
     throw error(error_code::invalid_argument, "resize",
                 {"both images must have pixels, but ", from.height, " x ", from.width, " is resized to ", height, " x ",
                  width});
+  if (by == interpolation::nearest)
+    throw error(error_code::invalid_argument, "resize", "interpolates bilinear or bicubic, not nearest");
   const std::size_t bytes = width * from.channels;
   const resampling rows(from.height, height, by), columns(from.width, width, by);
   const bool wider = width != from.width, taller = height != from.height;

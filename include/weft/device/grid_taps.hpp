@@ -5,16 +5,10 @@
 #include <cstdint>
 
 #include <weft/config.hpp>
+#include <weft/tensor/interpolation.hpp>
 
 /// The pixels between which a position of an image is, and their weights, for every kind of device.
 namespace weft {
-
-/// How a value between pixels is computed.
-enum class interpolation : unsigned char {
-  nearest,   ///< of the nearest pixel, and of the one with the even number if two are nearest
-  bilinear,  ///< between the two nearest pixels along each axis
-  bicubic,   ///< between the four nearest pixels along each axis, by cubic convolution with a = -0.75
-};
 
 /// Selects the value that a sample outside of the image reads.
 enum class image_border : unsigned char {
@@ -70,7 +64,7 @@ struct grid_axis {
       weights[0] = order == 0 ? 1 - t : order == 1 ? -slope : T(0);
       weights[1] = order == 0 ? t : order == 1 ? slope : T(0);
     } else {
-      // Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981.
+      // Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981, with PyTorch's a.
       constexpr T a = T(-0.75);
       constexpr T powers[4][4] = {
           {0, 1, 0, 0}, {a, 0, -a, 0}, {-2 * a, -(a + 3), 2 * a + 3, a}, {a, a + 2, -(a + 2), -a}};

@@ -9,9 +9,9 @@
 #include <weft/device/cpu/math.hpp>
 #include <weft/device/scan.hpp>
 
-/// What scans read, carry and write. `state` is what a scan carries from element to element, and `combine` is
-/// associative. `load` reads element `i`, number `k` of its row; `before` is the preceding element, or `i` for the
-/// first one. `bind` passes the pointers of the operands, then those of the results, with their numbers.
+/// Scans of rows. A `state` passes from element to element; `combine` joins two states and is associative. `load`
+/// returns the state of element `i`, number `k` of its row; `before` is the preceding element, or `i` for the first
+/// one. `bind` passes the pointers of the operands and then those of the results, each with its number.
 namespace weft::device {
 
 /// The direction of a scan. An exclusive scan omits the element itself; a reversed one starts at the end.

@@ -9,37 +9,25 @@ namespace weft::nn {
 /// weft::adaptive_avg_pool2d (torch.nn.AdaptiveAvgPool2d): `adaptive_avg_pool2d<7>`.
 template <size2d Result>
 struct adaptive_avg_pool2d {
-  template <Expression X>
-  auto operator()(const X& x) const {
-    return weft::adaptive_avg_pool2d<Result>(x);
-  }
+  auto operator()(const Expression auto& x) const { return weft::adaptive_avg_pool2d<Result>(x); }
 };
 
 /// weft::adaptive_max_pool2d (torch.nn.AdaptiveMaxPool2d).
 template <size2d Result>
 struct adaptive_max_pool2d {
-  template <Expression X>
-  auto operator()(const X& x) const {
-    return weft::adaptive_max_pool2d<Result>(x);
-  }
+  auto operator()(const Expression auto& x) const { return weft::adaptive_max_pool2d<Result>(x); }
 };
 
 /// weft::adaptive_avg_pool1d (torch.nn.AdaptiveAvgPool1d).
 template <int Result>
 struct adaptive_avg_pool1d {
-  template <Expression X>
-  auto operator()(const X& x) const {
-    return weft::adaptive_avg_pool1d<Result>(x);
-  }
+  auto operator()(const Expression auto& x) const { return weft::adaptive_avg_pool1d<Result>(x); }
 };
 
 /// weft::adaptive_max_pool1d (torch.nn.AdaptiveMaxPool1d).
 template <int Result>
 struct adaptive_max_pool1d {
-  template <Expression X>
-  auto operator()(const X& x) const {
-    return weft::adaptive_max_pool1d<Result>(x);
-  }
+  auto operator()(const Expression auto& x) const { return weft::adaptive_max_pool1d<Result>(x); }
 };
 
 }  // namespace weft::nn

@@ -7,21 +7,6 @@
 /// A layer of 1-D convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
-namespace detail {
-
-template <class T>
-symbol call_convolution_of_sequences(const symbol& x, const layer_state& layer,
-                                     std::initializer_list<parameter_request> p, const shape& result,
-                                     const weft::detail::window_attributes& windows, bool use_bias,
-                                     const activation_option<T>& activation) {
-  gpu::compile_kernels<convolution_op, T>();
-  return call_biased(x, layer, p, use_bias, activation, [&](const symbol& weights) {
-    return record<convolution_op<T>>({x, weights}, {dtype_of<T>, result}, windows);
-  });
-}
-
-}  // namespace detail
-
 /// Convolves sequences [batch, length, in] with `Filters` filters [Window, in, Filters]:
 /// activation(conv1d(x, weights) + bias), the result [batch, length', Filters] (tf.keras.layers.Conv1D,
 /// torch.nn.Conv1d). `conv1d<3, 32>` deduces `in` from its first operand; `conv1d<3, 32, conv1d_options{}, 8>` declares
@@ -38,6 +23,8 @@ struct conv1d {
 
   template <class D>
   using kernel_of = dims<Window, detail::features_of<D, 3>(), Filters>;
+  template <class D>
+  using result_of = typename weft::detail::conv1d_result<D, kernel_of<D>, Options>::type;
   /// The mistake in an operand, if there is one.
   template <class X>
   using operand_mistake = first_mistake<sequences_are_not_of_rank_3<dims_t<X>>, features_mistake<X, T, In>,
@@ -45,22 +32,14 @@ struct conv1d {
 
   template <Expression X>
   auto operator()(const X& sequences) const {
-    using D = dims_t<X>;
-    using Kernel = kernel_of<D>;
-    using mistaken = operand_mistake<X>;
-    static_assert(correct<mistaken>,
+    static_assert(correct<operand_mistake<X>>,
                   "conv1d: needs a node [batch, length, channels] of the layer's element type, float or double, and "
                   "number of input channels");
-    if constexpr (!correct<mistaken>) {
-      return weft::detail::after_mistake<T, D>(sequences);
-    } else {
-      using R = weft::detail::conv1d_result<D, Kernel, Options>;
-      const symbol x = let(sequences).erased();
-      if constexpr (R::type::is_computed) weft::detail::remember_formulas<typename R::type>(*x.builder());
-      return weft::detail::make_node<T, typename R::type, device_t<X>>(detail::call_convolution_of_sequences<T>(
-          x, state, {{"weights", Kernel::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}},
-          R::type::spec, R::call(x.extents(), Kernel::spec).attributes, use_bias, activation));
-    }
+    return detail::call_convolution<convolution_op<T>>(*this, sequences, [](const shape& x) {
+      return weft::detail::call_windows(shape(x[0], 1, x[1], x[2]), 1, Window, Filters,
+                                        weft::detail::windows_of(weft::detail::of_one_row(Options)))
+          .attributes;
+    });
   }
 
   void visit(const std::string& path, layer_visitor& v) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/nn/conv2d_transpose.hpp>
+#include <weft/nn/convolution.hpp>
 #include <weft/ops/images/conv1d_transpose.hpp>
 
 /// A layer of 1-D transposed convolutions. Not part of `<weft/nn.hpp>`.
@@ -26,6 +26,8 @@ struct conv1d_transpose {
 
   template <class D>
   using kernel_of = dims<Window, Filters, detail::features_of<D, 3>()>;
+  template <class D>
+  using result_of = typename weft::detail::conv1d_transpose_result<D, kernel_of<D>, Options>::type;
   /// The mistake in an operand, if there is one.
   template <class X>
   using operand_mistake = first_mistake<sequences_are_not_of_rank_3<dims_t<X>>, features_mistake<X, T, In>,
@@ -33,22 +35,12 @@ struct conv1d_transpose {
 
   template <Expression X>
   auto operator()(const X& sequences) const {
-    using D = dims_t<X>;
-    using Kernel = kernel_of<D>;
-    using mistaken = operand_mistake<X>;
-    static_assert(correct<mistaken>,
+    static_assert(correct<operand_mistake<X>>,
                   "conv1d_transpose: needs a node [batch, length, channels] of the layer's element type, float or "
                   "double, and number of input channels");
-    if constexpr (!correct<mistaken>) {
-      return weft::detail::after_mistake<T, D>(sequences);
-    } else {
-      using result = weft::detail::conv1d_transpose_result<D, Kernel, Options>;
-      using R = typename result::type;
-      return weft::detail::make_node<T, R, device_t<X>>(detail::call_convolution_transpose<T>(
-          detail::operand_of<R>(sequences), state,
-          {{"weights", Kernel::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
-          result::windows(Kernel::spec), use_bias, activation));
-    }
+    return detail::call_convolution<convolution_input_gradient_op<T>>(*this, sequences, [](const shape&) {
+      return weft::detail::transposed_windows(weft::detail::of_one_row(Options), 1, Window);
+    });
   }
 
   void visit(const std::string& path, layer_visitor& v) const {

@@ -7,20 +7,6 @@
 /// A layer of transposed convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
-namespace detail {
-
-template <class T>
-symbol call_convolution_transpose(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p,
-                                  const shape& result, const weft::detail::window_attributes& windows, bool use_bias,
-                                  const activation_option<T>& activation) {
-  gpu::compile_kernels<convolution_op, T>();
-  return call_biased(x, layer, p, use_bias, activation, [&](const symbol& weights) {
-    return record<convolution_input_gradient_op<T>>({weights, x}, {dtype_of<T>, result}, windows);
-  });
-}
-
-}  // namespace detail
-
 /// A transposed convolution of images [batch, height, width, in] with `Filters` filters [window, window, Filters, in]:
 /// activation(conv2d_transpose(x, weights) + bias), the result [batch, height', width', Filters]
 /// (tf.keras.layers.Conv2DTranspose, torch.nn.ConvTranspose2d). `conv2d_transpose<4, 32,
@@ -40,6 +26,8 @@ struct conv2d_transpose {
 
   template <class D>
   using kernel_of = dims<Window.height, Window.width, Filters, detail::features_of<D, 4>()>;
+  template <class D>
+  using result_of = weft::detail::conv2d_transpose_result<D, kernel_of<D>, Options>;
   /// The mistake in an operand, if there is one.
   template <class X>
   using operand_mistake = first_mistake<images_are_not_of_rank_4<dims_t<X>>, features_mistake<X, T, In>,
@@ -47,21 +35,12 @@ struct conv2d_transpose {
 
   template <Expression X>
   auto operator()(const X& images) const {
-    using D = dims_t<X>;
-    using Kernel = kernel_of<D>;
-    using mistaken = operand_mistake<X>;
-    static_assert(correct<mistaken>,
+    static_assert(correct<operand_mistake<X>>,
                   "conv2d_transpose: needs a node [batch, height, width, channels] of the layer's element type, float "
                   "or double, and number of input channels");
-    if constexpr (!correct<mistaken>) {
-      return weft::detail::after_mistake<T, D>(images);
-    } else {
-      using R = weft::detail::conv2d_transpose_result<D, Kernel, Options>;
-      return weft::detail::make_node<T, R, device_t<X>>(detail::call_convolution_transpose<T>(
-          detail::operand_of<R>(images), state,
-          {{"weights", Kernel::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
-          weft::detail::transposed_windows(Options, Window.height, Window.width), use_bias, activation));
-    }
+    return detail::call_convolution<convolution_input_gradient_op<T>>(*this, images, [](const shape&) {
+      return weft::detail::transposed_windows(Options, Window.height, Window.width);
+    });
   }
 
   void visit(const std::string& path, layer_visitor& v) const {

@@ -11,17 +11,34 @@ WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
 
-template <class T>
-symbol call_convolution(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p,
-                        const shape& result, const weft::detail::window_options& options, bool use_bias,
-                        const activation_option<T>& activation) {
-  gpu::compile_kernels<convolution_op, T>();
-  const shape& window = p.begin()->extents;
+template <class Op>
+symbol record_convolution(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p,
+                          const shape& result, const typename Op::attributes& a, bool use_bias,
+                          const activation_option<typename Op::element>& activation) {
+  using T = typename Op::element;
+  gpu::compile_kernels<Op::template forward_op, T>();
   return call_biased(x, layer, p, use_bias, activation, [&](const symbol& weights) {
-    return record<convolution_op<T>>(
-        {x, weights}, {dtype_of<T>, result},
-        weft::detail::call_windows(x.extents(), window[0], window[1], window[3], options).attributes);
+    const bool first = Op::kind == convolution_kind::forward;
+    return record<Op>({first ? x : weights, first ? weights : x}, {dtype_of<T>, result}, a);
   });
+}
+
+/// Calls a layer by the operation Op, whose attributes are a function of the operand's extents.
+template <class Op, class Layer, class X, class F>
+auto call_convolution(const Layer& l, const X& e, const F& attributes) {
+  using T = typename Op::element;
+  if constexpr (!correct<typename Layer::template operand_mistake<X>>) {
+    return weft::detail::after_mistake<T, dims_t<X>>(e);
+  } else {
+    using Kernel = typename Layer::template kernel_of<dims_t<X>>;
+    using R = typename Layer::template result_of<dims_t<X>>;
+    const symbol x = operand_of<R>(e);
+    return weft::detail::make_node<T, R, device_t<X>>(
+        record_convolution<Op>(x, l.state,
+                               {{"weights", Kernel::spec, l.weights_init, l.weights},
+                                {"bias", shape(R::spec[R::rank - 1]), l.bias_init, l.bias}},
+                               R::spec, attributes(x.extents()), l.use_bias, l.activation));
+  }
 }
 
 }  // namespace detail
@@ -45,6 +62,8 @@ struct conv2d {
 
   template <class D>
   using kernel_of = dims<Window.height, Window.width, detail::features_of<D, 4>(), Filters>;
+  template <class D>
+  using result_of = weft::detail::conv2d_result<D, kernel_of<D>, Options>;
   /// The mistake in an operand, if there is one.
   template <class X>
   using operand_mistake = first_mistake<images_are_not_of_rank_4<dims_t<X>>, features_mistake<X, T, In>,
@@ -52,21 +71,13 @@ struct conv2d {
 
   template <Expression X>
   auto operator()(const X& images) const {
-    using D = dims_t<X>;
-    using Kernel = kernel_of<D>;
-    using mistaken = operand_mistake<X>;
-    static_assert(correct<mistaken>,
+    static_assert(correct<operand_mistake<X>>,
                   "conv2d: needs a node [batch, height, width, channels] of the layer's element type, float or double, "
                   "and number of input channels");
-    if constexpr (!correct<mistaken>) {
-      return weft::detail::after_mistake<T, D>(images);
-    } else {
-      using R = typename weft::detail::conv2d_result<D, Kernel, Options>::type;
-      return weft::detail::make_node<T, R, device_t<X>>(detail::call_convolution<T>(
-          detail::operand_of<R>(images), state,
-          {{"weights", Kernel::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
-          weft::detail::windows_of(Options), use_bias, activation));
-    }
+    return detail::call_convolution<convolution_op<T>>(*this, images, [](const shape& x) {
+      return weft::detail::call_windows(x, Window.height, Window.width, Filters, weft::detail::windows_of(Options))
+          .attributes;
+    });
   }
 
   void visit(const std::string& path, layer_visitor& v) const {

@@ -27,6 +27,8 @@ struct depthwise_conv2d {
 
   template <class D>
   using kernel_of = dims<Window.height, Window.width, detail::features_of<D, 4>(), Multiplier>;
+  template <class D>
+  using result_of = weft::detail::depthwise_result<D, kernel_of<D>, Options>;
   /// The mistake in an operand, if there is one.
   template <class X>
   using operand_mistake =
@@ -35,22 +37,17 @@ struct depthwise_conv2d {
 
   template <Expression X>
   auto operator()(const X& images) const {
-    using D = dims_t<X>;
-    using Kernel = kernel_of<D>;
-    using mistaken = operand_mistake<X>;
     static_assert(
-        correct<mistaken>,
+        correct<operand_mistake<X>>,
         "depthwise_conv2d: needs a node [batch, height, width, channels] of the layer's element type, float or "
         "double, and number of input channels");
-    if constexpr (!correct<mistaken>) {
-      return weft::detail::after_mistake<T, D>(images);
-    } else {
-      using R = typename weft::detail::depthwise_result<D, Kernel, Options>::type;
-      return weft::detail::make_node<T, R, device_t<X>>(detail::call_grouped_convolution<T>(
-          detail::operand_of<R>(images), state,
-          {{"weights", Kernel::spec, weights_init, weights}, {"bias", shape(R::spec[3]), bias_init, bias}}, R::spec,
-          D::spec[3], weft::detail::windows_of(Options), use_bias, activation));
-    }
+    return detail::call_convolution<grouped_convolution_op<T>>(*this, images, [](const shape& x) {
+      return weft::detail::grouped_attributes{
+          weft::detail::call_windows(x, Window.height, Window.width, x[3] * Multiplier,
+                                     weft::detail::windows_of(Options))
+              .attributes,
+          x[3]};
+    });
   }
 
   void visit(const std::string& path, layer_visitor& v) const {

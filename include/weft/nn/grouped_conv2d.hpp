@@ -9,19 +9,6 @@ WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
 
-template <class T>
-symbol call_grouped_convolution(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p,
-                                const shape& result, std::int64_t groups, const weft::detail::window_options& options,
-                                bool use_bias, const activation_option<T>& activation) {
-  gpu::compile_kernels<grouped_convolution_op, T>();
-  const shape& window = p.begin()->extents;
-  return call_biased(x, layer, p, use_bias, activation, [&](const symbol& weights) {
-    return record<grouped_convolution_op<T>>(
-        {x, weights}, {dtype_of<T>, result},
-        {weft::detail::call_windows(x.extents(), window[0], window[1], result[3], options).attributes, groups});
-  });
-}
-
 /// The channels that a filter reads. If the operand has a wrong rank or the groups do not divide its channels, a value
 /// that the checks reject.
 template <class X, int Groups>
@@ -56,6 +43,8 @@ struct grouped_conv2d {
 
   template <class D>
   using kernel_of = dims<Window.height, Window.width, detail::channels_of_group<D, Groups>(), Filters>;
+  template <class D>
+  using result_of = weft::detail::conv2d_result<D, kernel_of<D>, Options>;
   /// The mistake in an operand, if there is one.
   template <class X>
   using operand_mistake = first_mistake<images_are_not_of_rank_4<dims_t<X>>, features_mistake<X, T, In>,
@@ -63,21 +52,15 @@ struct grouped_conv2d {
 
   template <Expression X>
   auto operator()(const X& images) const {
-    using D = dims_t<X>;
-    using Kernel = kernel_of<D>;
-    using mistaken = operand_mistake<X>;
-    static_assert(correct<mistaken>,
+    static_assert(correct<operand_mistake<X>>,
                   "grouped_conv2d: needs a node [batch, height, width, channels] of the layer's element type, float or "
                   "double, and number of input channels, a multiple of the groups");
-    if constexpr (!correct<mistaken>) {
-      return weft::detail::after_mistake<T, D>(images);
-    } else {
-      using R = typename weft::detail::conv2d_result<D, Kernel, Options>::type;
-      return weft::detail::make_node<T, R, device_t<X>>(detail::call_grouped_convolution<T>(
-          detail::operand_of<R>(images), state,
-          {{"weights", Kernel::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
-          Groups, weft::detail::windows_of(Options), use_bias, activation));
-    }
+    return detail::call_convolution<grouped_convolution_op<T>>(*this, images, [](const shape& x) {
+      return weft::detail::grouped_attributes{
+          weft::detail::call_windows(x, Window.height, Window.width, Filters, weft::detail::windows_of(Options))
+              .attributes,
+          Groups};
+    });
   }
 
   void visit(const std::string& path, layer_visitor& v) const {

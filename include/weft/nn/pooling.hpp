@@ -15,10 +15,7 @@ struct max_pool2d {
   template <class X>
   using operand_mistake = pool_mistake<X, Window, Stride, Padding>;
 
-  template <Expression X>
-  auto operator()(const X& images) const {
-    return weft::max_pool2d<Window, Stride, Padding>(images);
-  }
+  auto operator()(const Expression auto& images) const { return weft::max_pool2d<Window, Stride, Padding>(images); }
 };
 
 /// weft::avg_pool2d: the mean of each window, without padding (tf.keras.layers.AveragePooling2D).
@@ -28,10 +25,7 @@ struct avg_pool2d {
   template <class X>
   using operand_mistake = pool_mistake<X, Window, Stride, Padding>;
 
-  template <Expression X>
-  auto operator()(const X& images) const {
-    return weft::avg_pool2d<Window, Stride, Padding>(images);
-  }
+  auto operator()(const Expression auto& images) const { return weft::avg_pool2d<Window, Stride, Padding>(images); }
 };
 
 /// The mean over height and width: [batch, height, width, channels] to [batch, channels]
@@ -44,10 +38,7 @@ struct global_avg_pool2d {
   template <Expression X>
   auto operator()(const X& images) const {
     static_assert(correct<operand_mistake<X>>, "global_avg_pool2d: needs images [batch, height, width, channels]");
-    if constexpr (correct<operand_mistake<X>>)
-      return let(mean<1, 2>(images));
-    else
-      return weft::detail::same_after_mistake(images);
+    return weft::detail::unless<operand_mistake<X>>(images, [](const auto& x) { return let(mean<1, 2>(x)); });
   }
 };
 
@@ -61,10 +52,7 @@ struct global_max_pool2d {
   template <Expression X>
   auto operator()(const X& images) const {
     static_assert(correct<operand_mistake<X>>, "global_max_pool2d: needs images [batch, height, width, channels]");
-    if constexpr (correct<operand_mistake<X>>)
-      return let(max<1, 2>(images));
-    else
-      return weft::detail::same_after_mistake(images);
+    return weft::detail::unless<operand_mistake<X>>(images, [](const auto& x) { return let(max<1, 2>(x)); });
   }
 };
 

@@ -25,18 +25,14 @@ struct reshape_to {
 /// torch.nn.ZeroPad2d): `zero_pad2d<1>`, or by sides, `zero_pad2d<top, bottom, left, right>`.
 template <int Top, int Bottom = Top, int Left = Top, int Right = Left>
 struct zero_pad2d {
-  template <Expression X>
-  auto operator()(const X& images) const {
-    return pad<2, Left, Right>(pad<1, Top, Bottom>(images));
-  }
+  auto operator()(const Expression auto& images) const { return pad<2, Left, Right>(pad<1, Top, Bottom>(images)); }
 };
 
 /// Pads by mirrored or repeated pixels (torch.nn.ReflectionPad2d, ReplicationPad2d, CircularPad2d): `pad2d<
 /// pad_mode::reflect, 1>`.
 template <pad_mode Mode, int Top, int Bottom = Top, int Left = Top, int Right = Left>
 struct pad2d {
-  template <Expression X>
-  auto operator()(const X& images) const {
+  auto operator()(const Expression auto& images) const {
     return pad<2, Left, Right, Mode>(pad<1, Top, Bottom, Mode>(images));
   }
 };
@@ -46,27 +42,18 @@ struct pad2d {
 /// ops/images/resize.hpp.
 template <int Height, int Width = Height>
 struct upsample2d {
-  template <Expression X>
-  auto operator()(const X& images) const {
-    return repeat<1, Height>(repeat<2, Width>(images));
-  }
+  auto operator()(const Expression auto& images) const { return repeat<1, Height>(repeat<2, Width>(images)); }
 };
 
 /// weft::pixel_shuffle: channels as blocks of pixels, in PyTorch's order (torch.nn.PixelShuffle).
 template <int Block>
 struct pixel_shuffle {
-  template <Expression X>
-  auto operator()(const X& images) const {
-    return weft::pixel_shuffle<Block>(images);
-  }
+  auto operator()(const Expression auto& images) const { return weft::pixel_shuffle<Block>(images); }
 };
 /// weft::pixel_unshuffle: blocks of pixels as channels (torch.nn.PixelUnshuffle).
 template <int Block>
 struct pixel_unshuffle {
-  template <Expression X>
-  auto operator()(const X& images) const {
-    return weft::pixel_unshuffle<Block>(images);
-  }
+  auto operator()(const Expression auto& images) const { return weft::pixel_unshuffle<Block>(images); }
 };
 
 }  // namespace weft::nn

@@ -50,6 +50,10 @@ struct matrices_are_not_square : mistake<(Dims::rank < 2 || Dims::spec[Dims::ran
 template <class T>
 struct not_floating : mistake<!std::is_floating_point_v<T>> {};
 
+/// The first mistake in square matrices of float or double, if any.
+template <class Expr>
+using square_mistake = first_mistake<matrices_are_not_square<dims_t<Expr>>, not_floating<value_t<Expr>>>;
+
 /// The operation needs a value of a graph, but the operand is a tensor.
 template <class Expr>
 struct value_not_in_a_graph : mistake<!Expr::symbolic> {};
@@ -79,6 +83,22 @@ auto after_mistake(const Expr&...) {
 template <class Expr>
 auto same_after_mistake(const Expr& e) {
   return after_mistake<value_t<Expr>, dims_t<Expr>>(e);
+}
+
+/// Calls f(operands), materialized, unless they have the mistake.
+template <class Mistake, class Expr, class F>
+auto unless(const Expr& e, const F& f) {
+  if constexpr (correct<Mistake>)
+    return f(materialize(e));
+  else
+    return same_after_mistake(e);
+}
+template <class Mistake, class A, class B, class F>
+auto unless(const A& a, const B& b, const F& f) {
+  if constexpr (correct<Mistake>)
+    return f(materialize(a), materialize(b));
+  else
+    return after_mistake<value_t<A>, dims_t<A>>(a, b);
 }
 
 template <class Op, class T>

@@ -48,8 +48,9 @@ kernel* make_dense_convolution(convolution_kind k, const convolution_shape& s, s
   }
 }
 
-/// `a` and `b` are images and filters, filters and upstream gradient, or images and upstream gradient. `filters`: the
-/// version of the filters that are read, if they have one.
+/// `a` and `b` are images and filters, filters and upstream gradient, or images and upstream gradient. `zeros_arrive`:
+/// true if the upstream gradient may consist mostly of zeros. Takes ownership of the epilogue. `filters`: the version
+/// of the filters that are read, if they have one (prepare_context::version_of).
 template <class T>
 kernel* make_convolution(convolution_kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                          std::uint32_t out, bool zeros_arrive, epilogue_kernel* epilogue,
@@ -65,27 +66,6 @@ kernel* make_convolution(convolution_kind k, const convolution_shape& s, std::ui
 
 }  // namespace detail
 
-/// Computes result = images convolved with filters, followed by the epilogue, of which it takes ownership. `version`:
-/// see prepare_context::version_of.
-template <class T>
-kernel* make_convolution(const convolution_shape& s, std::uint32_t images, std::uint32_t filters, std::uint32_t out,
-                         epilogue_kernel* epilogue, const content_version* version = nullptr) {
-  return detail::make_convolution<T>(convolution_kind::forward, s, images, filters, out, false, epilogue, version);
-}
-
-/// `zeros_arrive`: true if the upstream gradient may consist mostly of zeros.
-template <class T>
-kernel* make_convolution_input_gradient(const convolution_shape& s, std::uint32_t filters, std::uint32_t upstream,
-                                        std::uint32_t out, bool zeros_arrive,
-                                        const content_version* version = nullptr) {
-  return detail::make_convolution<T>(convolution_kind::input_gradient, s, filters, upstream, out, zeros_arrive, nullptr,
-                                     version);
-}
-
-template <class T>
-kernel* make_convolution_filter_gradient(const convolution_shape& s, std::uint32_t images, std::uint32_t upstream,
-                                         std::uint32_t out, bool zeros_arrive) {
-  return detail::make_convolution<T>(convolution_kind::filter_gradient, s, images, upstream, out, zeros_arrive);
-}
+using detail::make_convolution;
 
 }  // namespace weft::device

@@ -6,6 +6,9 @@
 #include <weft/config.hpp>
 
 /// Types that the built-in factorizations and LAPACK's share. Matrices are stored by rows.
+namespace weft {
+class thread_pool;
+}
 namespace weft::detail {
 
 /// A triangular matrix of n rows, `lda` elements apart. If `unit`, its diagonal consists of ones that are not stored.
@@ -22,7 +25,8 @@ template <class T>
 struct matrix_memory {
   T* elements;
   int* integers;
-  int count, integer_count;  // for LAPACK; -1 asks for these numbers
+  int count, integer_count;     // for LAPACK; -1 asks for these numbers
+  thread_pool* pool = nullptr;  // threads that may help, or null
 };
 
 inline constexpr std::size_t transpose_tile = 16;

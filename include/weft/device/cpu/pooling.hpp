@@ -333,28 +333,4 @@ class pooling_kernel final : public kernel {
   sequence<float> floats_;  // for half and bfloat16: an image for each chunk
 };
 
-template <class T>
-kernel* make_max_pool(const convolution_shape& s, std::uint32_t images, std::uint32_t out) {
-  return new pooling_kernel<T, pool_kind::max>(s, images, images, out);
-}
-template <class T>
-kernel* make_max_pool_gradient(const convolution_shape& s, std::uint32_t images, std::uint32_t upstream,
-                               std::uint32_t out, epilogue_kernel* epilogue) {
-  return new pooling_kernel<T, pool_kind::max_gradient>(s, images, upstream, out, epilogue);
-}
-template <class T>
-kernel* make_max_pool_choice(const convolution_shape& s, std::uint32_t images, std::uint32_t values,
-                             std::uint32_t out) {
-  return new pooling_kernel<T, pool_kind::max_choice>(s, images, values, out);
-}
-template <class T>
-kernel* make_average_pool(const convolution_shape& s, std::uint32_t images, std::uint32_t out) {
-  return new pooling_kernel<T, pool_kind::average>(s, images, images, out);
-}
-template <class T>
-kernel* make_average_pool_gradient(const convolution_shape& s, std::uint32_t upstream, std::uint32_t out,
-                                   epilogue_kernel* epilogue) {
-  return new pooling_kernel<T, pool_kind::average_gradient>(s, upstream, upstream, out, epilogue);
-}
-
 }  // namespace weft::device

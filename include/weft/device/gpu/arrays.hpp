@@ -86,23 +86,15 @@ struct argmax_body {
 /// Combines the results of splits in order; the first has the smallest indices.
 template <class T>
 struct argmax_of_found {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
   const T* found;
   const std::int32_t* found_at;
   std::int32_t* to;
-  std::uint32_t results, splits;
+  std::size_t results, splits;
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    const std::uint32_t result = at.block * threads + at.thread;
-    if (result >= results) return;
+  WEFT_HOST_DEVICE void operator()(std::size_t result) const {
     T best = weft::device::below_all<T>();
     std::int32_t index = -1;
-    for (std::uint32_t s = 0; s < splits; ++s) {
+    for (std::size_t s = 0; s < splits; ++s) {
       const T value = found[s * results + result];
       const std::int32_t other = found_at[s * results + result];
       if (other >= 0 && (index < 0 || value > best)) best = value, index = other;
@@ -113,42 +105,24 @@ struct argmax_of_found {
 
 /// Writes rows of zeros with a one at each label.
 template <class T>
-struct one_hot_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct one_hot_work {
   const void* labels;
   T* to;
   bool wide_labels;
-  std::uint32_t elements;
   divisor depth;
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    for (std::uint32_t i = at.block * threads + at.thread; i < elements; i += at.blocks * threads) {
-      const std::uint32_t row = depth.divide(i);
-      to[i] = T(weft::device::index_at(labels, wide_labels, row) == static_cast<std::int64_t>(i - row * depth.extent));
-    }
+  WEFT_HOST_DEVICE void operator()(std::size_t at) const {
+    const auto i = static_cast<std::uint32_t>(at), row = depth.divide(i);
+    to[i] = T(weft::device::index_at(labels, wide_labels, row) == static_cast<std::int64_t>(i - row * depth.extent));
   }
 };
 
 /// Writes a few numbers that are known when the step is prepared.
-struct numbers_body {
-  static constexpr unsigned threads = 32;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct numbers_work {
   std::int64_t* to;
-  std::uint32_t count;
   std::int64_t numbers[max_rank];
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    if (at.thread < count) to[at.thread] = numbers[at.thread];
-  }
+  WEFT_HOST_DEVICE void operator()(std::size_t i) const { to[i] = numbers[i]; }
 };
 
 #endif

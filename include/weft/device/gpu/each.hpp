@@ -21,9 +21,9 @@ namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
 /// A kernel with independent threads: runs `work(0)` ... `work(n - 1)` in any order.
-template <class Work>
+template <class Work, unsigned Threads = 256>
 struct each {
-  static constexpr unsigned threads = 256;
+  static constexpr unsigned threads = Threads;
   static constexpr int phases = 1;
   using block_memory = nothing;
   using thread_memory = nothing;
@@ -36,6 +36,11 @@ struct each {
     const std::size_t step = std::size_t{at.blocks} * threads;
     for (std::size_t i = std::size_t{at.block} * threads + at.thread; i < n; i += step) work(i);
   }
+  unsigned blocks() const {
+    constexpr std::size_t most = std::size_t{1} << 20;
+    const std::size_t all = (n + threads - 1) / threads;
+    return static_cast<unsigned>(all < most ? all : most);
+  }
 };
 
 /// Adds `work` to the queue: a struct of pointers and numbers whose call operator is WEFT_HOST_DEVICE.
@@ -43,9 +48,7 @@ template <class Work>
 void launch_each(queue& q, const char* name, const Work& work, std::size_t n) {
   if (n == 0) return;
   each<Work> body{work, n};
-  constexpr std::size_t max_blocks = std::size_t{1} << 20;
-  const std::size_t blocks = (n + body.threads - 1) / body.threads;
-  launch(q, function_of<each<Work>>(name), body, static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks));
+  launch(q, function_of<each<Work>>(name), body, body.blocks());
 }
 
 }  // namespace WEFT_GPU_FILE

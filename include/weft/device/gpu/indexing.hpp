@@ -31,6 +31,9 @@ struct divisor {
   }
 };
 
+/// Returns the divisor of an extent, which may be 0 if nothing is divided.
+inline divisor divisor_for(std::size_t extent) { return divisor(static_cast<std::uint32_t>(extent > 0 ? extent : 1)); }
+
 /// Maps the index of an element to its offset in each of `Operands` operands. Axes are listed from the innermost
 /// outwards, each with the strides of all operands in elements.
 template <int Operands>

@@ -329,46 +329,21 @@ class long_sort_kernel final : public kernel {
 
 /// Moves elements along an axis to their original positions (`Back`), or from there: `count` of `extent` in each row.
 template <class T, bool Back>
-struct along_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct along_work {
   const T* x;
   const std::int32_t* indices;
   T* y;
-  std::uint32_t elements, extent;  ///< elements in all rows of `count`
+  std::uint32_t extent;
   divisor inner, count;
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    const std::uint32_t i = at.block * threads + at.thread;
-    if (i >= elements) return;
-    const std::uint32_t above = inner.divide(i), outer = count.divide(above);
+  WEFT_HOST_DEVICE void operator()(std::size_t at) const {
+    const auto i = static_cast<std::uint32_t>(at), above = inner.divide(i), outer = count.divide(above);
     const std::uint32_t far =
         (outer * extent + static_cast<std::uint32_t>(indices[i])) * inner.extent + (i - above * inner.extent);
     if constexpr (Back)
       y[far] = x[i];
     else
       y[i] = x[far];
-  }
-};
-
-template <class T>
-struct zeros_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
-  T* y;
-  std::uint32_t elements;
-
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    const std::uint32_t i = at.block * threads + at.thread;
-    if (i < elements) y[i] = T{};
   }
 };
 

@@ -74,20 +74,11 @@ struct transpose_body {
 
 /// Writes one element everywhere.
 template <class T>
-struct splat_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct splat_work {
   T* to;
-  std::uint32_t elements;
   T element;
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    for (std::uint32_t i = at.block * threads + at.thread; i < elements; i += at.blocks * threads) to[i] = element;
-  }
+  WEFT_HOST_DEVICE void operator()(std::size_t i) const { to[i] = element; }
 };
 
 #endif

@@ -190,40 +190,6 @@ struct pool {
   }
 };
 
-template <class T, pool_kind Kind>
-class pool_kernel final : public kernel {
- public:
-  pool_kernel(const convolution_shape& s, image_layout l, std::uint32_t a, std::uint32_t b, std::uint32_t out)
-      : shape_(s), extents_(name(), s, l), a_(a), b_(b), out_(out) {}
-
-  void run(const kernel_context& f) override {
-    using work = pool<T, Kind>;
-    launch_each(
-        *f.queue, name(),
-        work{extents_, reinterpret_cast<const T*>(f.buffers[a_]), reinterpret_cast<const T*>(f.buffers[b_]),
-             reinterpret_cast<T*>(f.buffers[out_])},
-        static_cast<std::size_t>(shape_.batch) * (work::spreads ? shape_.image_elements() : shape_.out_elements()));
-  }
-  std::string describe() const override {
-    const auto number = [](std::int64_t n) { return std::to_string(n); };
-    return std::string(name()) + " " + number(shape_.batch) + "x" + number(shape_.height) + "x" + number(shape_.width) +
-           "x" + number(shape_.channels) + (shape_.is_adaptive() ? " adaptive, by " : " by ") +
-           number(shape_.window_height) + "x" + number(shape_.window_width) +
-           (extents_.layout == image_layout::channels_first ? ", channels first" : "");
-  }
-
- private:
-  static const char* name() {
-    constexpr const char* names[] = {"max_pool2d", "max_pool2d_gradient", "max_pool2d_choice", "avg_pool2d",
-                                     "avg_pool2d_gradient"};
-    return names[static_cast<int>(Kind)];
-  }
-
-  convolution_shape shape_;
-  pool_extents extents_;
-  std::uint32_t a_, b_, out_;
-};
-
 /// The position of an element: image, row, column, channel.
 struct pixel {
   std::int64_t image, row, column, channel;

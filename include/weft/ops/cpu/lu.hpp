@@ -4,11 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include <weft/device/cpu/chunks.hpp>
 #include <weft/device/cpu/lu.hpp>
-#include <weft/ops/operation.hpp>
-#include <weft/tensor/sequence.hpp>
-#include <weft/tensor/tensor.hpp>
+#include <weft/ops/cpu/matrix_kernel.hpp>
 
 /// CPU kernels of inverses, determinants and linear systems, by LU factorization.
 WEFT_COLD_BEGIN
@@ -83,115 +80,55 @@ void singular_cofactors(std::size_t n, T* a, T* work, std::int32_t* order, T* y)
           static_cast<T>(product * double{z[i]} * double{x[j]});
 }
 
-enum class lu_task : unsigned char { inverse, determinant, slogdet, solve, cofactors };
+enum class lu_kind : unsigned char { inverse, determinant, slogdet, solve, cofactors };
 
-/// Factorizes each matrix of the first operand and performs the task.
-template <class T, lu_task Task, class Library = library::best_lu>
-class lu_kernel final : public kernel {
- public:
-  explicit lu_kernel(const prepare_context& p, bool transposed = false)
-      : a_(p.input_slots[0]),
-        b_(p.input_slots[p.node.inputs.size() - 1]),
-        y_(p.output_slots[0]),
-        second_(p.output_slots[p.node.outputs.size() - 1]),
-        name_(p.node.op->name),
-        extents_(p.inputs[0].extents),
-        transposed_(transposed) {
-    const shape& result = p.outputs[0].extents;
-    n_ = static_cast<std::size_t>(extents_[extents_.rank - 1]);
-    columns_ = no_matrix ? 0 : static_cast<std::size_t>(result[result.rank - 1]);
-    std::size_t count = 1;
-    for (std::size_t i = 0; i + 2 < extents_.rank; ++i) count *= static_cast<std::size_t>(extents_[i]);
-    constexpr std::size_t per_call = 1000, worth_sharing = std::size_t{1} << 19, most = 16;  // multiply-adds
-    chunks_ = device::chunks(count, count * (n_ * n_ * (n_ / 3 + columns_) + per_call), worth_sharing);
-    if (chunks_.count > most) chunks_.count = most;
-    if (Library::takes_threads && n_ >= 1024 && chunks_.count > 0) chunks_.count = 1;
-    for (std::size_t c = 0; c < chunks_.count; ++c) places_.push_back({});
-    for (place& one : places_) {
-      one.lu.resize(n_ * n_), one.pivots.resize(is_cofactors ? 2 * n_ : n_);
-      if (is_cofactors) one.work.resize(2 * n_);
-    }
-  }
+/// Factorizes a matrix and uses its factors: a task of matrix_kernel.
+template <class T, lu_kind Kind, class Library = library::best_lu>
+struct lu_task {
+  static constexpr const char* failure = "has a pivot of 0, so it is not invertible";
+  static constexpr bool takes_threads = Library::takes_threads;
+  static constexpr bool is_cofactors = Kind == lu_kind::cofactors;
+  std::size_t n, columns;  // of the result: 0 for a determinant
+  bool transposed = false;
 
-  /// Threads share one large matrix after another, or else each thread works on different matrices. The bits are the
-  /// same.
-  void run(const kernel_context& f) override {
-    for (place& p : places_) p.singular = none;
-    const bool few = chunks_.count == 1 || chunks_.items < static_cast<std::size_t>(f.threads->size());
-    if (Library::takes_threads && n_ >= 256 && few)
-      for (std::size_t i = 0; i < chunks_.items; ++i) work(f, places_[0], i, f.threads);
-    else
-      chunks_.run(f, [&](std::size_t c, std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i) work(f, places_[c], i, nullptr);
-      });
-    for (const place& p : places_)
-      if (p.singular != none)
-        throw error(
-            error_code::invalid_argument, name_,
-            {"the input is not invertible: matrix ", p.singular, " of ", to_string(extents_), " has a pivot of 0"});
-  }
-  std::size_t memory_bytes() const override {
-    std::size_t bytes = 0;
-    for (const place& p : places_)
-      bytes += (p.lu.size() + p.work.size()) * sizeof(T) + p.pivots.size() * sizeof(std::int32_t);
-    return bytes;
-  }
-  std::string describe() const override { return str_cat({name_, " of ", chunks_.items, " ", n_, "x", n_}); }
-
- private:
-  static constexpr std::size_t none = ~std::size_t{0};
-  static constexpr bool is_cofactors = Task == lu_task::cofactors;
-  static constexpr bool no_matrix = Task == lu_task::determinant || Task == lu_task::slogdet;
-  struct place {
-    sequence<T> lu, work;
-    sequence<std::int32_t> pivots;
-    std::size_t singular = none;
-  };
-
-  void work(const kernel_context& f, place& p, std::size_t i, thread_pool* pool) const {
-    T *const lu = p.lu.data(), *const y = reinterpret_cast<T*>(f.buffers[y_]);
-    const auto copy = [&] {
-      if (n_ > 0) __builtin_memcpy(lu, reinterpret_cast<const T*>(f.buffers[a_]) + i * n_ * n_, n_ * n_ * sizeof(T));
-    };
-    copy();
-    const bool regular = Library::factorize(n_, lu, p.pivots.data(), pool);
-    if constexpr (no_matrix) {
+  matrix_needs needs() const { return {n * n + (is_cofactors ? 2 * n : 0), is_cofactors ? 2 * n : n}; }
+  std::size_t multiply_adds() const { return n * n * (n / 3 + columns); }
+  bool run(const T* const* in, T* const* out, const matrix_memory<T>& w) const {
+    T *const lu = w.elements, *const y = out[0];
+    copy_elements(n * n, in[0], lu);
+    const bool regular = Library::factorize(n, lu, w.integers, w.pool);
+    if constexpr (Kind == lu_kind::determinant || Kind == lu_kind::slogdet) {
       scaled_product product;
       product.multiply(0);
-      if (regular) product = determinant_of(n_, lu, p.pivots.data());
-      y[i] = static_cast<T>(Task == lu_task::slogdet ? product.sign() : product.value());
-      if (Task == lu_task::slogdet)
-        reinterpret_cast<T*>(f.buffers[second_])[i] = static_cast<T>(product.log_magnitude());
+      if (regular) product = determinant_of(n, lu, w.integers);
+      y[0] = static_cast<T>(Kind == lu_kind::slogdet ? product.sign() : product.value());
+      if (Kind == lu_kind::slogdet) out[1][0] = static_cast<T>(product.log_magnitude());
+    } else if (is_cofactors && !regular) {
+      copy_elements(n * n, in[0], lu);
+      singular_cofactors(n, lu, lu + n * n, w.integers, y);
+    } else if (!regular) {
+      return false;
     } else {
-      if (is_cofactors && !regular) {
-        copy();
-        return singular_cofactors(n_, lu, p.work.data(), p.pivots.data(), y + i * n_ * n_);
-      }
-      if (!regular) {
-        if (p.singular == none) p.singular = i;
-        return;
-      }
-      T* const x = y + i * n_ * columns_;
-      if (Task != lu_task::solve)
-        for (std::size_t e = 0; e < n_ * n_; ++e) x[e] = static_cast<T>(e % (n_ + 1) == 0);
-      else if (n_ * columns_ > 0)
-        __builtin_memcpy(x, reinterpret_cast<const T*>(f.buffers[b_]) + i * n_ * columns_, n_ * columns_ * sizeof(T));
-      Library::solve(n_, columns_, lu, p.pivots.data(), transposed_ || is_cofactors, x, pool);
-      if (is_cofactors) {
-        const double determinant = determinant_of(n_, lu, p.pivots.data()).value();
-        for (std::size_t e = 0; e < n_ * n_; ++e) x[e] = static_cast<T>(determinant * double{x[e]});
-      }
+      if (Kind == lu_kind::solve)
+        copy_elements(n * columns, in[1], y);
+      else
+        for (std::size_t e = 0; e < n * n; ++e) y[e] = static_cast<T>(e % (n + 1) == 0);
+      Library::solve(n, columns, lu, w.integers, transposed || is_cofactors, y, w.pool);
+      const double scale = is_cofactors ? determinant_of(n, lu, w.integers).value() : 1;
+      for (std::size_t e = 0; is_cofactors && e < n * n; ++e) y[e] = static_cast<T>(scale * double{y[e]});
     }
+    return true;
   }
-
-  std::uint32_t a_, b_, y_, second_;
-  const char* name_;
-  shape extents_;
-  bool transposed_;
-  std::size_t n_, columns_;
-  device::chunks chunks_;
-  sequence<place> places_;
 };
+
+template <lu_kind Kind, class T>
+kernel* prepare_lu(const prepare_context& p, bool transposed = false) {
+  const matrix_extents a(p.inputs[0]);
+  const shape& to = p.outputs[0].extents;
+  constexpr bool no_matrix = Kind == lu_kind::determinant || Kind == lu_kind::slogdet;
+  return new matrix_kernel<T, lu_task<T, Kind>>(
+      p, {a.n, no_matrix ? 0 : static_cast<std::size_t>(to[to.rank - 1]), transposed});
+}
 
 }  // namespace weft::detail
 WEFT_COLD_END

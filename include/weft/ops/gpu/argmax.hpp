@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/device/gpu/arrays.hpp>
-#include <weft/ops/gpu/fused.hpp>
+#include <weft/ops/gpu/install.hpp>
 #include <weft/ops/reduce/argmax.hpp>
 #include <weft/tensor/owned.hpp>
 
@@ -51,8 +51,7 @@ kernel* prepare_argmax(const prepare_context& p, device& d) {
     l.point(offset_in(b, b.to), p.output_slots[0]);
     return k.release();
   }
-  static const function look_through = function_of<argmax_of_found<T>>("argmax of what was found");
-  add_body(*k, all, look_through, (b.results + 255) / 256).point(offset_in(all, all.to), p.output_slots[0]);
+  add_each(*k, p, all, b.results, nullptr, &argmax_of_found<T>::to);
   return k.release();
 }
 

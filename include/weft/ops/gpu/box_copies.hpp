@@ -59,11 +59,11 @@ void add_turned_box(launch_kernel& k, const prepare_context& p, const strided_re
 template <class T>
 void add_strided_copies(launch_kernel& k, const prepare_context& p, const strided_copies& all) {
   for (std::size_t o = 0; all.fills && o < p.node.outputs.size(); ++o) {
-    static const function code = function_of<splat_body<T>>("fill");
-    splat_body<T> b{nullptr, static_cast<std::uint32_t>(p.outputs[o].extents.elements()), {}};
-    if (b.elements == 0) continue;
-    __builtin_memcpy(&b.element, &all.fill, sizeof b.element);
-    add_body(k, b, code, blocks_for(b.elements, 1)).point(offset_in(b, b.to), p.output_slots[o]);
+    each<splat_work<T>> b{{}, p.outputs[o].extents.elements()};
+    if (b.n == 0) continue;
+    __builtin_memcpy(&b.work.element, &all.fill, sizeof b.work.element);
+    static const function code = function_of<each<splat_work<T>>>("fill");
+    add_body(k, b, code, b.blocks()).point(offset_in(b, b.work.to), p.output_slots[o]);
   }
   for (strided_region r : all.regions) {
     if (r.extents.elements() == 0) continue;

@@ -2,9 +2,6 @@
 #pragma once
 
 #include <weft/device/categorical.hpp>
-#include <weft/device/gpu/body.hpp>
-#include <weft/device/gpu/launch_kernel.hpp>
-#include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/random/categorical.hpp>
 
@@ -16,41 +13,27 @@ namespace detail {
 
 /// One thread for each draw, so that sums have the same order as on CPUs.
 template <class T>
-struct categorical_body {
-  static constexpr unsigned threads = 64;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct categorical_work {
   const T* logits;
   const double* numbers;
   std::int32_t* to;
-  std::uint32_t rows, classes, draws;
+  std::size_t classes, draws;
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    for (std::uint32_t i = at.block * threads + at.thread; i < rows; i += at.blocks * threads)
-      to[i] = weft::device::draw_class(logits + i / draws * classes, classes, numbers[i]);
+  WEFT_HOST_DEVICE void operator()(std::size_t i) const {
+    to[i] = weft::device::draw_class(logits + i / draws * classes, classes, numbers[i]);
   }
 };
 
 template <class T>
 kernel* prepare_categorical(const prepare_context& p, device&) {
-  using body = categorical_body<T>;
-  static const function code = function_of<body>("categorical");
+  using w = categorical_work<T>;
   weft::detail::check_categorical(p);
-  check_size("categorical", p.inputs[0].extents);
-  body b{};
-  b.rows = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
-  b.classes = static_cast<std::uint32_t>(p.inputs[0].extents[p.inputs[0].extents.rank - 1]);
-  b.draws = static_cast<std::uint32_t>(weft::detail::draws_of_row(p));
-  auto* k = new launch_kernel(str_cat({"categorical, ", b.rows, " of ", b.classes, " classes"}));
-  if (b.rows == 0) return k;
-  auto& l = add_body(*k, b, code, (b.rows + body::threads - 1) / body::threads);
-  l.point(offset_in(b, b.logits), p.input_slots[0]);
-  l.point(offset_in(b, b.numbers), p.input_slots[1]);
-  l.point(offset_in(b, b.to), p.output_slots[0]);
-  return k;
+  const std::size_t n = p.outputs[0].extents.elements();
+  const shape& logits = p.inputs[0].extents;
+  const w work{nullptr, nullptr, nullptr, static_cast<std::size_t>(logits[logits.rank - 1]),
+               weft::detail::draws_of_row(p)};
+  return make_each<64>(p, str_cat({"categorical, ", n, " of ", work.classes, " classes"}), work, n, &w::logits,
+                       &w::numbers, &w::to);
 }
 
 }  // namespace detail

@@ -50,21 +50,18 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
   throw error(error_code::unimplemented, p.node.op->name, why + ", and no file of this program is compiled for GPUs");
 }
 
-template <convolution_kind Kind>
+template <class Op>
 convolution_shape shape_of_call(const prepare_context& p) {
-  const auto how = attributes_of<convolution_op<float>>(p.node);  // all three operations have these, for any type
-  const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents, &out = p.outputs[0].extents;
-  if constexpr (Kind == convolution_kind::forward) return weft::detail::convolution_of(how, a, b, out);
-  if constexpr (Kind == convolution_kind::input_gradient) return weft::detail::convolution_of(how, out, a, b);
-  return weft::detail::convolution_of(how, a, out, b);
+  return weft::detail::shape_of_call<Op::kind>(p, attributes_of<Op>(p.node));
 }
 
 /// The gain of cuDNN; built-in kernels take either layout.
-template <class T, convolution_kind Kind, convolution_shape (*ShapeOf)(const prepare_context&) = shape_of_call<Kind>>
+template <class Op>
 layout_offer convolution_with_channels_first([[maybe_unused]] const prepare_context& p, [[maybe_unused]] device& on) {
   using enum convolution_kind;
   if (p.outputs[0].extents.rank != 4) return {};  // one-dimensional
-  layout_offer offer{true, 0, Kind == forward ? 2u : Kind == input_gradient ? 1u : 0u, Kind == filter_gradient};
+  constexpr auto kind = Op::kind;
+  layout_offer offer{true, 0, kind == forward ? 2u : kind == input_gradient ? 1u : 0u, kind == filter_gradient};
   if (math.layouts != layout_policy::automatic) {
     offer.gain = math.layouts == layout_policy::channels_first ? layout_offer::always : -layout_offer::always;
     return offer;
@@ -72,9 +69,9 @@ layout_offer convolution_with_channels_first([[maybe_unused]] const prepare_cont
 #if WEFT_GPU_USES_CUDNN
   if (auto* libraries = static_cast<cuda_libraries*>(on.library())) {
     const auto seconds = [&](image_layout l) {
-      return cudnn_convolution_kernel::expected_seconds(*libraries, Kind, ShapeOf(p), dtype_of<T>, l,
-                                                        (p.memory ? *p.memory : on).free_bytes() / 2,
-                                                        on.info().multiply_adds_per_second);
+      return cudnn_convolution_kernel::expected_seconds(
+          *libraries, kind, shape_of_call<Op>(p), dtype_of<typename Op::element>, l,
+          (p.memory ? *p.memory : on).free_bytes() / 2, on.info().multiply_adds_per_second);
     };
     const auto bounded = [](double s) { return s < layout_offer::always ? s : layout_offer::always; };
     offer.gain = bounded(seconds(image_layout::channels_last)) - bounded(seconds(image_layout::channels_first));
@@ -83,34 +80,32 @@ layout_offer convolution_with_channels_first([[maybe_unused]] const prepare_cont
   return offer;
 }
 
-template <class T, convolution_kind Kind, convolution_shape (*ShapeOf)(const prepare_context&)>
+template <class Op>
 kernel* prepare_convolution_fused(const prepare_context& p, const product_fusion& f, device& on) {
-  return make_convolution<T, Kind>(p, ShapeOf(p), f, on);
+  return make_convolution<typename Op::element, Op::kind>(p, shape_of_call<Op>(p), f, on);
 }
-template <class T, convolution_kind Kind, convolution_shape (*ShapeOf)(const prepare_context&)>
+template <class Op>
 kernel* prepare_convolution(const prepare_context& p, device& on) {
-  return prepare_convolution_fused<T, Kind, ShapeOf>(p, {p.output_slots[0]}, on);
+  return prepare_convolution_fused<Op>(p, {p.output_slots[0]}, on);
 }
 
-template <class Op, class T, convolution_kind Kind,
-          convolution_shape (*ShapeOf)(const prepare_context&) = shape_of_call<Kind>>
-bool install_convolution_kind() {
-  return install<Op>({.prepare = prepare_convolution<T, Kind, ShapeOf>,
-                      .prepare_fused = prepare_convolution_fused<T, Kind, ShapeOf>,
-                      .channels_first = convolution_with_channels_first<T, Kind, ShapeOf>});
+template <class... Op>
+bool install_convolutions() {
+  return (install<Op>({.prepare = prepare_convolution<Op>,
+                       .prepare_fused = prepare_convolution_fused<Op>,
+                       .channels_first = convolution_with_channels_first<Op>}) &&
+          ...);
 }
-
-template <class T>
+template <template <class, convolution_kind> class Op, class T>
 bool install_convolution() {
   using enum convolution_kind;
-  return install_convolution_kind<convolution_op<T>, T, forward>() &&
-         install_convolution_kind<convolution_input_gradient_op<T>, T, input_gradient>() &&
-         install_convolution_kind<convolution_filter_gradient_op<T>, T, filter_gradient>();
+  return install_convolutions<Op<T, forward>, Op<T, input_gradient>, Op<T, filter_gradient>>();
 }
 
 #if !WEFT_COMPILES_FOR_GPU && WEFT_GPU_USES_CUDNN
-inline const bool convolution_is_installed =
-    install_convolution<float>() && install_convolution<half>() && install_convolution<bfloat16>();
+inline const bool convolution_is_installed = install_convolution<convolution_operation, float>() &&
+                                             install_convolution<convolution_operation, half>() &&
+                                             install_convolution<convolution_operation, bfloat16>();
 #endif
 
 }  // namespace WEFT_GPU_FILE
@@ -118,7 +113,7 @@ inline const bool convolution_is_installed =
 #if WEFT_COMPILES_FOR_GPU
 template <class T>
 struct kernels<convolution_op<T>> : kernels<moves<T>> {
-  kernels() { install_convolution<T>(); }
+  kernels() { install_convolution<convolution_operation, T>(); }
 };
 #endif
 

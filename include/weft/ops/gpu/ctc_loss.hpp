@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/device/gpu/body.hpp>
-#include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/losses/ctc_loss.hpp>
 
@@ -13,23 +11,15 @@ namespace weft::gpu {
 namespace detail {
 
 template <class T>
-struct ctc_loss_body {
-  static constexpr unsigned threads = 32;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct ctc_loss_work {
   weft::device::ctc_batch batch;
   const T* logits;
   const std::int32_t *labels, *frame_counts, *label_counts;
   double* memory;
   T *losses, *gradients;
-  std::uint32_t rows;
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    const std::size_t i = at.block * threads + at.thread, size = batch.frames * batch.classes;
-    if (i >= rows) return;
+  WEFT_HOST_DEVICE void operator()(std::size_t i) const {
+    const std::size_t size = batch.frames * batch.classes;
     const std::int32_t* const label = labels + i * batch.labels;
     T* const gradient = gradients ? gradients + i * size : nullptr;
     if (batch.valid(label, frame_counts[i], label_counts[i])) {
@@ -45,24 +35,16 @@ struct ctc_loss_body {
 
 template <class T>
 kernel* prepare_ctc_loss(const prepare_context& p, device& d) {
-  using body = ctc_loss_body<T>;
-  static const function code = function_of<body>("ctc_loss");
+  using w = ctc_loss_work<T>;
   const auto a = attributes_of<ctc_loss_op<T>>(p.node);
-  body b{};
-  b.batch = weft::detail::ctc_batch_of(p, p.inputs[1].extents, a.blank, a.zero_infinity);
-  b.rows = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
-  auto* k = new launch_kernel("ctc_loss");
-  if (b.rows == 0) return k;
-  device_memory room(p.memory ? *p.memory : d, b.rows * (b.batch.memory() + 1) * sizeof(double),
+  const std::size_t rows = p.outputs[0].extents.elements();
+  w work{};
+  work.batch = weft::detail::ctc_batch_of(p, p.inputs[1].extents, a.blank, a.zero_infinity);
+  device_memory room(p.memory ? *p.memory : d, (rows * (work.batch.memory() + 1) + 1) * sizeof(double),
                      "workspace of ctc_loss");
-  b.memory = reinterpret_cast<double*>(room.data());
-  auto& l = add_body(*k, b, code, (b.rows + body::threads - 1) / body::threads);
-  l.point(offset_in(b, b.logits), p.input_slots[0]);
-  l.point(offset_in(b, b.labels), p.input_slots[1]);
-  l.point(offset_in(b, b.frame_counts), p.input_slots[2]);
-  l.point(offset_in(b, b.label_counts), p.input_slots[3]);
-  l.point(offset_in(b, b.losses), p.output_slots[0]);
-  l.point(offset_in(b, b.gradients), p.output_slots[1]);
+  work.memory = reinterpret_cast<double*>(room.data());
+  launch_kernel* const k = make_each<32>(p, "ctc_loss", work, rows, &w::logits, &w::labels, &w::frame_counts,
+                                         &w::label_counts, &w::losses, &w::gradients);
   k->keep(static_cast<device_memory&&>(room));
   return k;
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/device/gpu/each.hpp>
-#include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/images/depth_windows.hpp>
 
@@ -34,29 +32,13 @@ struct add_depth_windows_work {
 };
 
 template <class T>
-class add_depth_windows_gpu_kernel final : public kernel {
- public:
-  add_depth_windows_gpu_kernel(const prepare_context& p, const convolution_shape& s)
-      : s_(s), elements_(p.outputs[0].extents.elements()), from_(p.input_slots[0]), to_(p.output_slots[0]) {}
-  void run(const kernel_context& f) override {
-    launch_each(*f.queue, "add_depth_windows",
-                add_depth_windows_work<T>{s_, reinterpret_cast<const T*>(f.buffers[from_]),
-                                          reinterpret_cast<T*>(f.buffers[to_])},
-                elements_);
-  }
-  std::string describe() const override { return "add_depth_windows"; }
-
- private:
-  convolution_shape s_;
-  std::size_t elements_;
-  std::uint32_t from_, to_;
-};
-
-template <class T>
 kernel* prepare_add_depth_windows(const prepare_context& p, device&) {
-  return new add_depth_windows_gpu_kernel<T>(
-      p, weft::detail::depth_windows_of(attributes_of<add_depth_windows_op<T>>(p.node), p.outputs[0].extents,
-                                        p.inputs[0].extents));
+  using w = add_depth_windows_work<T>;
+  const shape& to = p.outputs[0].extents;
+  const auto a = attributes_of<add_depth_windows_op<T>>(p.node);
+  return make_each(p, "add_depth_windows",
+                   w{weft::detail::depth_windows_of(a, to, p.inputs[0].extents), nullptr, nullptr}, to.elements(),
+                   &w::x, &w::y);
 }
 
 }  // namespace WEFT_GPU_FILE

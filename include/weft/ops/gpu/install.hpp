@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/device/gpu/each.hpp>
+#include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/ops/operation.hpp>
 
 // The libraries that the kernels of this file use: none in an emulation.
@@ -32,6 +33,33 @@ template <class Op, kernel* (*Prepare)(const prepare_context&, device&)>
 struct installed {
   installed() { install<Op>({.prepare = Prepare}); }
 };
+
+#if WEFT_COMPILES_FOR_GPU
+/// Adds a launch that runs `work(0)` ... `work(n - 1)` in any order. `pointers` are the members of the work to which
+/// each step assigns the addresses of the operands and then those of the results; nullptr skips one.
+template <unsigned Threads = 256, class Work, class... Pointers>
+void add_each(launch_kernel& k, const prepare_context& p, const Work& work, std::size_t n, Pointers... pointers) {
+  if (n == 0) return;
+  const each<Work, Threads> body{work, n};
+  auto& l = add_body(k, body, function_of<each<Work, Threads>>(p.node.op->name), body.blocks());
+  std::size_t i = 0;
+  const auto point = [&](auto pointer) {
+    const std::size_t operands = p.node.inputs.size();
+    if constexpr (!std::is_same_v<decltype(pointer), std::nullptr_t>)
+      l.point(offset_in(body, body.work.*pointer), i < operands ? p.input_slots[i] : p.output_slots[i - operands]);
+    ++i;
+  };
+  (point(pointers), ...);
+}
+/// Returns a kernel of one such launch.
+template <unsigned Threads = 256, class Work, class... Pointers>
+launch_kernel* make_each(const prepare_context& p, std::string description, const Work& work, std::size_t n,
+                         Pointers... pointers) {
+  auto* k = new launch_kernel(static_cast<std::string&&>(description));
+  add_each<Threads>(*k, p, work, n, pointers...);
+  return k;
+}
+#endif
 
 }  // namespace WEFT_GPU_FILE
 }  // namespace weft::gpu

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/device/gpu/body.hpp>
-#include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/unsigned_of.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/indexed_rows.hpp>
@@ -15,43 +13,30 @@ WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-struct mask_rows_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct mask_rows_work {
   const std::int32_t* running;
   const bool* mask;
   std::int32_t *rows, *places;
   std::int64_t* count;
-  std::uint32_t n;
+  std::size_t n;
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
+  WEFT_HOST_DEVICE void operator()(std::size_t i) const {
     const std::int32_t all = n > 0 ? running[n - 1] : 0;
-    if (at.block == 0 && at.thread == 0) *count = all;
-    for (std::uint32_t i = at.block * threads + at.thread; i < n; i += at.blocks * threads) {
-      places[i] = mask[i] ? running[i] - 1 : -1;
-      if (mask[i]) rows[running[i] - 1] = static_cast<std::int32_t>(i);
-      if (i >= static_cast<std::uint32_t>(all)) rows[i] = -1;
-    }
+    if (i == 0) *count = all;
+    if (i >= n) return;
+    places[i] = mask[i] ? running[i] - 1 : -1;
+    if (mask[i]) rows[running[i] - 1] = static_cast<std::int32_t>(i);
+    if (i >= static_cast<std::size_t>(all)) rows[i] = -1;
   }
 };
 
 inline kernel* prepare_mask_rows(const prepare_context& p, device&) {
-  static const function code = function_of<mask_rows_body>("mask_rows");
+  using w = mask_rows_work;
   check_size("mask_rows", p.inputs[0].extents);
-  mask_rows_body b{};
-  b.n = static_cast<std::uint32_t>(p.inputs[0].extents.elements());
-  auto* k = new launch_kernel(str_cat({"mask_rows of ", std::size_t{b.n}}));
-  auto& l = add_body(*k, b, code, blocks_for(b.n > 0 ? b.n : 1, 1));
-  l.point(offset_in(b, b.running), p.input_slots[0]);
-  l.point(offset_in(b, b.mask), p.input_slots[1]);
-  l.point(offset_in(b, b.rows), p.output_slots[0]);
-  l.point(offset_in(b, b.places), p.output_slots[1]);
-  l.point(offset_in(b, b.count), p.output_slots[2]);
-  return k;
+  w work{};
+  work.n = p.inputs[0].extents.elements();
+  return make_each(p, str_cat({"mask_rows of ", work.n}), work, work.n > 0 ? work.n : 1, &w::running, &w::mask,
+                   &w::rows, &w::places, &w::count);
 }
 
 /// Gathers words, whatever their type.

@@ -11,49 +11,38 @@
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
-// A pool reads its first operand and a second one: the upstream gradient, or the values to choose from.
 template <class T, pool_kind Kind>
-kernel* make_pool(const prepare_context& p, const shape& images, const shape& results, std::size_t second) {
-  return new pool_kernel<T, Kind>(weft::detail::pooling_of(p, attributes_of<max_pool_op<T>>(p.node), images, results),
-                                  p.layout, p.input_slots[0], p.input_slots[second], p.output_slots[0]);
-}
-
-template <class T>
-kernel* prepare_max_pool(const prepare_context& p, device&) {
-  return make_pool<T, pool_kind::max>(p, p.inputs[0].extents, p.outputs[0].extents, 0);
-}
-template <class T>
-kernel* prepare_max_pool_gradient(const prepare_context& p, device&) {
-  return make_pool<T, pool_kind::max_gradient>(p, p.inputs[0].extents, p.inputs[2].extents, 2);
-}
-template <class T>
-kernel* prepare_max_pool_choice(const prepare_context& p, device&) {
-  return make_pool<T, pool_kind::max_choice>(p, p.inputs[0].extents, p.outputs[0].extents, 1);
-}
-template <class T>
-kernel* prepare_average_pool(const prepare_context& p, device&) {
-  return make_pool<T, pool_kind::average>(p, p.inputs[0].extents, p.outputs[0].extents, 0);
-}
-template <class T>
-kernel* prepare_average_pool_gradient(const prepare_context& p, device&) {
-  return make_pool<T, pool_kind::average_gradient>(p, p.outputs[0].extents, p.inputs[0].extents, 0);
+kernel* prepare_pool(const prepare_context& p, device&) {
+  using w = pool<T, Kind>;
+  const char* const name = p.node.op->name;
+  const convolution_shape s = weft::detail::pooling_of(p, attributes_of<pool_op<T, Kind>>(p.node), Kind);
+  const w work{pool_extents(name, s, p.layout), nullptr, nullptr, nullptr};
+  const auto make = [&](auto... pointers) {
+    return make_each(p,
+                     str_cat({name, " ", s.batch, "x", s.height, "x", s.width, "x", s.channels,
+                              s.is_adaptive() ? " adaptive, by " : " by ", s.window_height, "x", s.window_width,
+                              p.layout == image_layout::channels_first ? ", channels first" : ""}),
+                     work, p.outputs[0].extents.elements(), pointers...);
+  };
+  if constexpr (Kind == pool_kind::max_gradient) return make(&w::a, nullptr, &w::b, &w::out);
+  if constexpr (Kind == pool_kind::max_choice) return make(&w::a, &w::b, &w::out);
+  return make(&w::a, &w::out);
 }
 
 inline layout_offer pool_with_channels_first(const prepare_context&, device&) { return {true, 0}; }
 
-template <class Op, kernel* (*Prepare)(const prepare_context&, device&)>
-struct installed_pool {
-  installed_pool() { install<Op>({.prepare = Prepare, .channels_first = pool_with_channels_first}); }
+template <class T, pool_kind... Kind>
+struct installed_pools {
+  installed_pools() {
+    (install<pool_op<T, Kind>>({.prepare = prepare_pool<T, Kind>, .channels_first = pool_with_channels_first}), ...);
+  }
 };
 
 }  // namespace WEFT_GPU_FILE
 
 template <class T>
-struct kernels<max_pool_op<T>> : installed_pool<max_pool_op<T>, prepare_max_pool<T>>,
-                                 installed_pool<max_pool_gradient_op<T>, prepare_max_pool_gradient<T>>,
-                                 installed_pool<max_pool_choice_op<T>, prepare_max_pool_choice<T>>,
-                                 installed_pool<average_pool_op<T>, prepare_average_pool<T>>,
-                                 installed_pool<average_pool_gradient_op<T>, prepare_average_pool_gradient<T>> {};
+struct kernels<max_pool_op<T>> : installed_pools<T, pool_kind::max, pool_kind::max_gradient, pool_kind::max_choice,
+                                                 pool_kind::average, pool_kind::average_gradient> {};
 
 }  // namespace weft::gpu
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/device/gpu/body.hpp>
-#include <weft/device/gpu/indexing.hpp>
-#include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/range.hpp>
 #include <weft/ops/arrays/range.hpp>
 #include <weft/ops/gpu/fused.hpp>
@@ -16,33 +13,19 @@ namespace weft::gpu {
 namespace detail {
 
 template <class T>
-struct range_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct range_work {
   T* to;
-  std::uint32_t elements;
   T start, delta;
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    for (std::uint32_t i = at.block * threads + at.thread; i < elements; i += at.blocks * threads)
-      to[i] = weft::device::range_element(start, delta, i);
-  }
+  WEFT_HOST_DEVICE void operator()(std::size_t i) const { to[i] = weft::device::range_element(start, delta, i); }
 };
 
 template <class T>
 kernel* prepare_range(const prepare_context& p, device&) {
-  using body = range_body<T>;
-  static const function code = function_of<body>("range");
-  check_size("range", p.outputs[0].extents);
-  const body b{nullptr, static_cast<std::uint32_t>(p.outputs[0].extents.elements()),
-               weft::detail::literal_value<T>(p.node.literals[0]), weft::detail::literal_value<T>(p.node.literals[1])};
-  auto* k = new launch_kernel("range of " + to_string(p.outputs[0].extents));
-  if (b.elements) add_body(*k, b, code, blocks_for(b.elements, 1)).point(offset_in(b, b.to), p.output_slots[0]);
-  return k;
+  using w = range_work<T>;
+  const w work{nullptr, weft::detail::literal_value<T>(p.node.literals[0]),
+               weft::detail::literal_value<T>(p.node.literals[1])};
+  return make_each(p, "range of " + to_string(p.outputs[0].extents), work, p.outputs[0].extents.elements(), &w::to);
 }
 
 }  // namespace detail

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/device/gpu/each.hpp>
-#include <weft/device/gpu/indexing.hpp>
-#include <weft/ops/gpu/fused.hpp>
+#include <weft/device/axis_rows.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/images/resample.hpp>
 
@@ -59,32 +57,18 @@ struct resample_work {
 };
 
 template <class T>
-class resample_gpu_kernel final : public kernel {
- public:
-  resample_gpu_kernel(const prepare_context& p, const weft::detail::resample_attributes& a)
-      : work_{weft::detail::resampling_of(p, a), a.transposed, nullptr, nullptr, 0, 0, 0},
-        elements_(p.outputs[0].extents.elements()),
-        from_(p.input_slots[0]),
-        to_(p.output_slots[0]) {
-    const axis_rows rows(p.outputs[0].extents, a.axis);
-    work_.in = static_cast<std::size_t>(p.inputs[0].extents[a.axis]);
-    work_.out = rows.extent, work_.inner = rows.inner;
-  }
-  void run(const kernel_context& f) override {
-    work_.x = reinterpret_cast<const T*>(f.buffers[from_]), work_.y = reinterpret_cast<T*>(f.buffers[to_]);
-    launch_each(*f.queue, "resample", work_, elements_);
-  }
-  std::string describe() const override { return "resample"; }
-
- private:
-  resample_work<T> work_;
-  std::size_t elements_;
-  std::uint32_t from_, to_;
-};
-
-template <class T>
 kernel* prepare_resample(const prepare_context& p, device&) {
-  return new resample_gpu_kernel<T>(p, attributes_of<resample_op<T>>(p.node));
+  using w = resample_work<T>;
+  const auto a = attributes_of<resample_op<T>>(p.node);
+  const axis_rows rows(p.outputs[0].extents, a.axis);
+  const w work{weft::detail::resampling_of(p, a),
+               a.transposed,
+               nullptr,
+               nullptr,
+               static_cast<std::size_t>(p.inputs[0].extents[a.axis]),
+               rows.extent,
+               rows.inner};
+  return make_each(p, "resample", work, p.outputs[0].extents.elements(), &w::x, &w::y);
 }
 
 }  // namespace WEFT_GPU_FILE

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/gpu/sort_cub.hpp>
+#include <weft/device/gpu/strided_copies.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/index/sort.hpp>
 
@@ -60,31 +60,20 @@ kernel* prepare_sort(const prepare_context& p, device& d) {
 
 template <class T, bool Back>
 kernel* prepare_along(const prepare_context& p, device&) {
-  using body = along_body<T, Back>;
-  using zeros = zeros_body<T>;
-  static const function code = function_of<body>(Back ? "scatter along" : "gather along");
-  static const function clear = function_of<zeros>("zeros");
-  const shape& whole = (Back ? p.outputs[0] : p.inputs[0]).extents;
-  const shape& part = p.inputs[1].extents;
+  using w = along_work<T, Back>;
+  const shape &whole = (Back ? p.outputs[0] : p.inputs[0]).extents, &part = p.inputs[1].extents;
   check_size(p.node.op->name, whole);
   const std::size_t axis = attributes_of<gather_along_op<T>>(p.node).axis;
-  auto* k = new launch_kernel(std::string(p.node.op->name) + " " + std::to_string(part[axis]) + " of " +
-                              std::to_string(whole[axis]));
-  const auto blocks = [](std::size_t elements) { return (elements + body::threads - 1) / body::threads; };
-  if (Back && part[axis] < whole[axis] && whole.elements() > 0) {
-    zeros b{nullptr, static_cast<std::uint32_t>(whole.elements())};
-    add_body(*k, b, clear, blocks(b.elements)).point(offset_in(b, b.y), p.output_slots[0]);
-  }
-  if (part.elements() == 0) return k;
-  body b{};
-  b.elements = static_cast<std::uint32_t>(part.elements());
-  b.extent = static_cast<std::uint32_t>(whole[axis]);
-  b.inner = divisor(static_cast<std::uint32_t>(axis_rows(whole, axis).inner));
-  b.count = divisor(static_cast<std::uint32_t>(part[axis]));
-  auto& l = add_body(*k, b, code, blocks(b.elements));
-  l.point(offset_in(b, b.x), p.input_slots[0]);
-  l.point(offset_in(b, b.indices), p.input_slots[1]);
-  l.point(offset_in(b, b.y), p.output_slots[0]);
+  auto* k = new launch_kernel(str_cat({p.node.op->name, " ", part[axis], " of ", whole[axis]}));
+  if (Back && part[axis] < whole[axis])
+    add_each(*k, p, splat_work<T>{}, whole.elements(), nullptr, nullptr, &splat_work<T>::to);
+  const w work{nullptr,
+               nullptr,
+               nullptr,
+               static_cast<std::uint32_t>(whole[axis]),
+               divisor_for(axis_rows(whole, axis).inner),
+               divisor_for(static_cast<std::size_t>(part[axis]))};
+  add_each(*k, p, work, part.elements(), &w::x, &w::indices, &w::y);
   return k;
 }
 

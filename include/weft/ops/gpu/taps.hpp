@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/device/gpu/each.hpp>
-#include <weft/device/gpu/indexing.hpp>
-#include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/images/taps.hpp>
 
@@ -56,34 +53,18 @@ struct taps_work {
 };
 
 template <class T, weft::detail::tap_kind Kind>
-class taps_gpu_kernel final : public kernel {
- public:
-  taps_gpu_kernel(const prepare_context& p, const weft::detail::tap_extents& e, std::uint32_t rows, std::uint32_t sums,
-                  std::uint32_t weights, std::uint32_t indices)
-      : name_(p.node.op->name), e_(e), slots_{rows, sums, weights, indices} {}
-
-  void run(const kernel_context& f) override {
-    const auto at = [&](int i) { return reinterpret_cast<T*>(f.buffers[slots_[i]]); };
-    const taps_work<T, Kind> work{e_, at(0), at(1), at(2), reinterpret_cast<const std::int32_t*>(f.buffers[slots_[3]])};
-    launch_each(*f.queue, name_, work, work.threads());
-  }
-  std::string describe() const override { return name_; }
-
- private:
-  const char* name_;
-  weft::detail::tap_extents e_;
-  std::uint32_t slots_[4];
-};
-
-template <class T, weft::detail::tap_kind Kind>
 kernel* prepare_taps(const prepare_context& p, device&) {
   using kind = weft::detail::tap_kind;
+  using w = taps_work<T, Kind>;
   const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents, &out = p.outputs[0].extents;
-  const std::uint32_t x = p.input_slots[0], y = p.input_slots[1], i = p.input_slots[2], to = p.output_slots[0];
+  const auto make = [&](const weft::detail::tap_extents& e, auto... pointers) {
+    const w work{e, nullptr, nullptr, nullptr, nullptr};
+    return make_each(p, p.node.op->name, work, work.threads(), pointers...);
+  };
   const char* const name = p.node.op->name;
-  if constexpr (Kind == kind::sums) return new taps_gpu_kernel<T, Kind>(p, {name, a, out, b}, x, to, y, i);
-  if constexpr (Kind == kind::transpose) return new taps_gpu_kernel<T, Kind>(p, {name, out, a, b}, to, x, y, i);
-  return new taps_gpu_kernel<T, Kind>(p, {name, a, b, out}, x, y, to, i);
+  if constexpr (Kind == kind::sums) return make({name, a, out, b}, &w::rows, &w::weights, &w::indices, &w::sums);
+  if constexpr (Kind == kind::transpose) return make({name, out, a, b}, &w::sums, &w::weights, &w::indices, &w::rows);
+  return make({name, a, b, out}, &w::rows, &w::sums, &w::indices, &w::weights);
 }
 
 }  // namespace WEFT_GPU_FILE

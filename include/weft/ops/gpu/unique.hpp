@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/device/gpu/body.hpp>
-#include <weft/device/gpu/launch_kernel.hpp>
-#include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/gpu/masked_rows.hpp>
 #include <weft/ops/index/unique.hpp>
@@ -15,37 +12,18 @@ namespace weft::gpu {
 namespace detail {
 
 template <class T>
-struct first_appearances_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
-  weft::device::first_of_equals<T> all;
-
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    const std::size_t step = std::size_t{at.blocks} * threads;
-    for (std::size_t k = std::size_t{at.block} * threads + at.thread; k < all.n; k += step) all.find(k);
-  }
+struct first_appearances_work : weft::device::first_of_equals<T> {
+  WEFT_HOST_DEVICE void operator()(std::size_t k) const { this->find(k); }
 };
 
 template <class T>
 kernel* prepare_first_appearances(const prepare_context& p, device&) {
-  using body = first_appearances_body<T>;
-  static const function code = function_of<body>("first_appearances");
+  using w = first_appearances_work<T>;
   check_size("first_appearances", p.inputs[0].extents);
-  body b{};
-  b.all.n = p.inputs[0].extents.elements();
-  auto* k = new launch_kernel(str_cat({"first_appearances of ", b.all.n}));
-  if (b.all.n == 0) return k;
-  auto& l = add_body(*k, b, code, blocks_for(b.all.n, 1));
-  l.point(offset_in(b, b.all.sorted), p.input_slots[0]);
-  l.point(offset_in(b, b.all.order), p.input_slots[1]);
-  l.point(offset_in(b, b.all.first), p.output_slots[0]);
-  l.point(offset_in(b, b.all.is_first), p.output_slots[1]);
-  l.point(offset_in(b, b.all.lengths), p.output_slots[2]);
-  return k;
+  w work{};
+  work.n = p.inputs[0].extents.elements();
+  return make_each(p, str_cat({"first_appearances of ", work.n}), work, work.n, &w::sorted, &w::order, &w::first,
+                   &w::is_first, &w::lengths);
 }
 
 inline const bool unique_is_installed = install<unique_op>({.prepare = prepare_masked_rows});

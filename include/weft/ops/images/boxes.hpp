@@ -9,27 +9,11 @@
 /// Boxes around objects. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns the area that boxes a `[n, 4]` and b `[m, 4]` share, divided by the area that they cover together, `[n, m]`
-/// (torchvision.ops.box_iou). A box is two opposite corners, (y1, x1, y2, x2) or (x1, y1, x2, y2), the lower
-/// coordinates first. float or double. Two boxes without area yield 0.
-template <Expression A, Expression B>
-[[nodiscard]] auto box_iou(const A& a, const B& b);
-
 /// The options of non_max_suppression, with TensorFlow's default values.
 struct suppression_options {
   double iou_threshold = 0.5;                      ///< a box that shares more than this with a better one is dropped
   double score_threshold = -__builtin_huge_val();  ///< boxes need a greater score
 };
-
-/// Returns the indices of boxes `[n, 4]` by descending scores `[n]`, without boxes that overlap a better one: at most
-/// `Max` of std::int32_t (tf.image.non_max_suppression, torchvision.ops.nms): `non_max_suppression<100>(boxes, scores,
-/// {.iou_threshold = 0.6})`. In a graph, the result is a bounded value (ops/bounded.hpp) of bound `Max`, from which
-/// `gather(boxes, kept.values)` takes rows; over tensors, it has one element for each index. `Count` names their number
-/// in the type of a fetched result. The corners of a box are any two opposite ones. Of equal scores, the first box is
-/// better; a score that is NaN is never kept. Has no gradient. Runs on the CPU, even in a step on a GPU.
-template <int Max, auto Count = dyn<"count">, Expression Boxes, Expression Scores>
-[[nodiscard]] auto non_max_suppression(const Boxes& boxes, const Scores& scores,
-                                       const suppression_options& options = {});
 
 /// Boxes must be `[n, 4]`.
 template <class Dims>
@@ -58,8 +42,11 @@ struct non_max_suppression_op {
 
 WEFT_COLD_END
 
+/// Returns the area that boxes a `[n, 4]` and b `[m, 4]` share, divided by the area that they cover together, `[n, m]`
+/// (torchvision.ops.box_iou). A box is two opposite corners, (y1, x1, y2, x2) or (x1, y1, x2, y2), the lower
+/// coordinates first. float or double. Two boxes without area yield 0.
 template <Expression A, Expression B>
-auto box_iou(const A& a, const B& b) {
+[[nodiscard]] auto box_iou(const A& a, const B& b) {
   using T = value_t<A>;
   using mistaken = first_mistake<boxes_are_not_of_4<dims_t<A>>, boxes_are_not_of_4<dims_t<B>>, not_floating<T>,
                                  element_types_differ<T, value_t<B>>>;
@@ -82,8 +69,15 @@ auto box_iou(const A& a, const B& b) {
   }
 }
 
-template <int Max, auto Count, Expression Boxes, Expression Scores>
-auto non_max_suppression(const Boxes& boxes, const Scores& scores, const suppression_options& options) {
+/// Returns the indices of boxes `[n, 4]` by descending scores `[n]`, without boxes that overlap a better one: at most
+/// `Max` of std::int32_t (tf.image.non_max_suppression, torchvision.ops.nms): `non_max_suppression<100>(boxes, scores,
+/// {.iou_threshold = 0.6})`. In a graph, the result is a bounded value (ops/bounded.hpp) of bound `Max`, from which
+/// `gather(boxes, kept.values)` takes rows; over tensors, it has one element for each index. `Count` names their number
+/// in the type of a fetched result. The corners of a box are any two opposite ones. Of equal scores, the first box is
+/// better; a score that is NaN is never kept. Has no gradient. Runs on the CPU, even in a step on a GPU.
+template <int Max, auto Count = dyn<"count">, Expression Boxes, Expression Scores>
+[[nodiscard]] auto non_max_suppression(const Boxes& boxes, const Scores& scores,
+                                       const suppression_options& options = {}) {
   using T = value_t<Boxes>;
   using mistaken =
       first_mistake<boxes_are_not_of_4<dims_t<Boxes>>, scores_do_not_fit_boxes<dims_t<Boxes>, dims_t<Scores>, Max>,

@@ -157,13 +157,10 @@ template <Expression Expr>
   using mistaken = first_mistake<not_floating<value_t<Expr>>, images_have_no_pixels_and_channels<dims_t<Expr>>>;
   static_assert(correct<mistaken>,
                 "adjust_contrast: needs float or double images [..., height, width, channels]: cast<float>(x) / 255");
-  if constexpr (correct<mistaken>) {
-    const auto x = materialize(images);
+  return detail::unless<mistaken>(images, [&](const auto& x) {
     const auto average = materialize(mean<-3, -2, keep_dims>(x));
     return materialize((x - average) * static_cast<value_t<Expr>>(factor) + average);
-  } else {
-    return detail::same_after_mistake(images);
-  }
+  });
 }
 
 /// Returns gain * x^gamma (tf.image.adjust_gamma).

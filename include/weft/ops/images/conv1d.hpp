@@ -14,12 +14,6 @@ struct conv1d_options {
   int dilation = 1;
 };
 
-/// Convolves sequences `[batch, length, in]` with filters `[window, in, out]` into ``[batch, length', out]``
-/// (tf.nn.conv1d). Equals conv2d with images of one row. Elementwise operations on the result, as in
-/// `relu(conv1d(x, w) + b)`, run in the same kernel.
-template <conv1d_options Options = conv1d_options{}, Expression A, Expression B>
-[[nodiscard]] auto conv1d(const A& x, const B& filters);
-
 /// Filters of conv1d must be of rank 3: length of the window, channels of the sequences, filters.
 template <class Filters>
 struct filters_are_not_of_rank_3 : mistake<Filters::rank != 3> {};
@@ -30,36 +24,31 @@ constexpr conv2d_options of_one_row(const conv1d_options& o) {
   return {{1, o.stride}, {o.pad.by_result, 0, 0, o.pad.left, o.pad.right}, {1, o.dilation}};
 }
 
-/// Sequences as images of one row. Other ranks stay unchanged, and the convolution reports them.
+/// Sequences `[batch, length, channels]`, or filters `[window, in, out]`, as images or filters of one row. Other ranks
+/// stay unchanged, and the convolution reports them.
+template <std::size_t Axis, class Dims>
+constexpr auto with_row() {
+  if constexpr (Dims::rank != 3)
+    return Dims();
+  else if constexpr (Axis == 0)
+    return dims<1, extent_at<Dims, 0>::value, extent_at<Dims, 1>::value, extent_at<Dims, 2>::value>();
+  else
+    return dims<extent_at<Dims, 0>::value, 1, extent_at<Dims, 1>::value, extent_at<Dims, 2>::value>();
+}
 template <class Dims>
-struct as_row {
-  using type = Dims;
-};
-template <class Dims>
-  requires(Dims::rank == 3)
-struct as_row<Dims> {
-  using type = dims<extent_at<Dims, 0>::value, 1, extent_at<Dims, 1>::value, extent_at<Dims, 2>::value>;
-};
+using as_row = decltype(with_row<1, Dims>());
 template <class Filters>
-struct as_filter_row {
-  using type = Filters;
-};
-template <class Filters>
-  requires(Filters::rank == 3)
-struct as_filter_row<Filters> {
-  using type = dims<1, extent_at<Filters, 0>::value, extent_at<Filters, 1>::value, extent_at<Filters, 2>::value>;
-};
+using as_filter_row = decltype(with_row<0, Filters>());
 
 /// The result of a one-dimensional convolution: its type, and the run-time form of the call.
 template <class X, class Filters, conv1d_options Options>
 struct conv1d_result {
-  using row = typename conv2d_result<typename as_row<X>::type, typename as_filter_row<Filters>::type,
-                                     of_one_row(Options)>::type;
+  static constexpr conv2d_options options = of_one_row(Options);  // g++ 12 rejects this call as a template argument
+  using row = conv2d_result<as_row<X>, as_filter_row<Filters>, options>;
   using type = dims<extent_at<row, 0>::value, extent_at<row, 2>::value, extent_at<row, 3>::value>;
 
   static window_call call(const shape& x, const shape& filters) {
-    window_call c =
-        call_windows(shape(x[0], 1, x[1], x[2]), 1, filters[0], filters[2], windows_of(of_one_row(Options)));
+    window_call c = call_windows(shape(x[0], 1, x[1], x[2]), 1, filters[0], filters[2], windows_of(options));
     c.result = shape(c.result[0], c.result[2], c.result[3]);
     return c;
   }
@@ -67,9 +56,9 @@ struct conv1d_result {
 
 template <class X, class Filters, conv1d_options Options>
 struct find_conv1d_mistake {
-  static constexpr conv2d_options options = of_one_row(Options);  // g++ 12 rejects this call as a template argument
+  static constexpr conv2d_options options = of_one_row(Options);
   using type = first_mistake<sequences_are_not_of_rank_3<X>, filters_are_not_of_rank_3<Filters>,
-                             conv2d_mistake<typename as_row<X>::type, typename as_filter_row<Filters>::type, options>>;
+                             conv2d_mistake<as_row<X>, as_filter_row<Filters>, options>>;
 };
 
 }  // namespace detail
@@ -78,24 +67,23 @@ struct find_conv1d_mistake {
 template <class X, class Filters, conv1d_options Options>
 using conv1d_mistake = typename detail::find_conv1d_mistake<X, Filters, Options>::type;
 
-template <conv1d_options Options, Expression A, Expression B>
-auto conv1d(const A& x, const B& filters) {
+/// Convolves sequences `[batch, length, in]` with filters `[window, in, out]` into ``[batch, length', out]``
+/// (tf.nn.conv1d). Equals conv2d with images of one row. Elementwise operations on the result, as in
+/// `relu(conv1d(x, w) + b)`, run in the same kernel.
+template <conv1d_options Options = conv1d_options{}, Expression A, Expression B>
+[[nodiscard]] auto conv1d(const A& x, const B& filters) {
   using T = value_t<A>;
   using mistaken = first_mistake<conv1d_mistake<dims_t<A>, dims_t<B>, Options>, element_types_differ<T, value_t<B>>,
                                  conv2d_undefined_for<T>>;
   static_assert(correct<mistaken>,
                 "conv1d: needs sequences [batch, length, in] and filters [window, in, out] of one floating-point type, "
                 "and options that fit them");
-  if constexpr (!correct<mistaken>) {
-    return detail::after_mistake<T, dims_t<A>>(x, filters);
-  } else {
-    using result = detail::conv1d_result<dims_t<A>, dims_t<B>, Options>;
-    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<convolution_op, T>();
-    const auto sequences = materialize(x);
-    const auto w = materialize(filters);
+  return detail::unless<mistaken>(x, filters, []<class X, class W>(const X& sequences, const W& w) {
+    using result = detail::conv1d_result<dims_t<X>, dims_t<W>, Options>;
+    if constexpr (X::symbolic || W::symbolic) gpu::compile_kernels<convolution_op, T>();
     const detail::window_call call = result::call(extents_of(sequences), extents_of(w));
     return call_operation<convolution_op<T>, T, typename result::type>(call.result, call.attributes, sequences, w);
-  }
+  });
 }
 
 template <auto...>

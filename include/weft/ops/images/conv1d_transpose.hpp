@@ -16,14 +16,6 @@ struct conv1d_transpose_options {
   int dilation = 1;
 };
 
-/// The transpose of conv1d, which lengthens sequences by the stride: sequences `[batch, length, in]` and filters
-/// `[window, out, in]` yield `[batch, longer, out]` (tf.nn.conv1d_transpose, torch.nn.functional.conv_transpose1d).
-/// With `padding::same`, the result has `length * stride` steps; otherwise `(length - 1) * stride + reach - before -
-/// after + output_padding`, where reach is `(window - 1) * dilation + 1`. Equals conv2d_transpose of images with one
-/// row; for elements and errors, see there.
-template <conv1d_transpose_options Options = conv1d_transpose_options{}, Expression A, Expression B>
-[[nodiscard]] auto conv1d_transpose(const A& x, const B& filters);
-
 namespace detail {
 
 constexpr conv2d_transpose_options of_one_row(const conv1d_transpose_options& o) {
@@ -32,20 +24,16 @@ constexpr conv2d_transpose_options of_one_row(const conv1d_transpose_options& o)
 
 template <class X, class Filters, conv1d_transpose_options Options>
 struct find_conv1d_transpose_mistake {
-  static constexpr conv2d_transpose_options options = of_one_row(Options);  // see find_conv1d_mistake
-  using type =
-      first_mistake<sequences_are_not_of_rank_3<X>, filters_are_not_of_rank_3<Filters>,
-                    conv2d_transpose_mistake<typename as_row<X>::type, typename as_filter_row<Filters>::type, options>>;
+  static constexpr conv2d_transpose_options options = of_one_row(Options);  // see conv1d_result
+  using type = first_mistake<sequences_are_not_of_rank_3<X>, filters_are_not_of_rank_3<Filters>,
+                             conv2d_transpose_mistake<as_row<X>, as_filter_row<Filters>, options>>;
 };
 
-/// The result of a one-dimensional transposed convolution: its type, and the run-time form of the call.
 template <class X, class Filters, conv1d_transpose_options Options>
 struct conv1d_transpose_result {
   static constexpr conv2d_transpose_options options = of_one_row(Options);
-  using row = conv2d_transpose_result<typename as_row<X>::type, typename as_filter_row<Filters>::type, options>;
+  using row = conv2d_transpose_result<as_row<X>, as_filter_row<Filters>, options>;
   using type = dims<extent_at<row, 0>::value, extent_at<row, 2>::value, extent_at<row, 3>::value>;
-
-  static window_attributes windows(const shape& filters) { return transposed_windows(options, 1, filters[0]); }
 };
 
 }  // namespace detail
@@ -54,29 +42,27 @@ struct conv1d_transpose_result {
 template <class X, class Filters, conv1d_transpose_options Options>
 using conv1d_transpose_mistake = typename detail::find_conv1d_transpose_mistake<X, Filters, Options>::type;
 
-template <conv1d_transpose_options Options, Expression A, Expression B>
-auto conv1d_transpose(const A& x, const B& filters) {
+/// The transpose of conv1d, which lengthens sequences by the stride: sequences `[batch, length, in]` and filters
+/// `[window, out, in]` yield `[batch, longer, out]` (tf.nn.conv1d_transpose, torch.nn.functional.conv_transpose1d).
+/// With `padding::same`, the result has `length * stride` steps; otherwise `(length - 1) * stride + reach - before -
+/// after + output_padding`, where reach is `(window - 1) * dilation + 1`. Equals conv2d_transpose of images with one
+/// row; for elements and errors, see there.
+template <conv1d_transpose_options Options = conv1d_transpose_options{}, Expression A, Expression B>
+[[nodiscard]] auto conv1d_transpose(const A& x, const B& filters) {
   using T = value_t<A>;
   using mistaken = first_mistake<conv1d_transpose_mistake<dims_t<A>, dims_t<B>, Options>,
                                  element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>;
   static_assert(correct<mistaken>,
                 "conv1d_transpose: needs sequences [batch, length, in] and filters [window, out, in] of one "
                 "floating-point type, and options that fit them");
-  if constexpr (!correct<mistaken>) {
-    return detail::after_mistake<T, dims_t<A>>(x, filters);
-  } else {
-    using result = detail::conv1d_transpose_result<dims_t<A>, dims_t<B>, Options>;
-    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<convolution_op, T>();
-    const auto sequences = materialize(x);
-    const auto w = materialize(filters);
+  return detail::unless<mistaken>(x, filters, []<class X, class W>(const X& sequences, const W& w) {
+    using result = detail::conv1d_transpose_result<dims_t<X>, dims_t<W>, Options>;
     const shape from = extents_of(sequences), window = extents_of(w);
-    shape to = result::type::spec;
-    if constexpr (!A::symbolic && !B::symbolic)
-      to = shape(from[0], from[1] * Options.stride + detail::transposed_columns_excess(window[0], result::options),
-                 window[1]);
-    return call_operation<convolution_input_gradient_op<T>, T, typename result::type>(to, result::windows(window), w,
-                                                                                      sequences);
-  }
+    return detail::call_transpose<typename result::type>(
+        shape(from[0], from[1] * Options.stride + detail::transposed_columns_excess(window[0], result::options),
+              window[1]),
+        detail::transposed_windows(result::options, 1, window[0]), sequences, w);
+  });
 }
 
 template <auto...>

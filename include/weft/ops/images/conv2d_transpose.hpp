@@ -14,19 +14,6 @@ struct conv2d_transpose_options {
   size2d dilation = 1;
 };
 
-/// The transpose of conv2d, which enlarges images by the stride: images `[batch, height, width, in]` and filters
-/// `[height, width, out, in]` yield ``[batch, height', width', out]`` (tf.nn.conv2d_transpose,
-/// torch.nn.functional.conv_transpose2d):
-///
-///     conv2d_transpose<conv2d_transpose_options{.stride = 2}>(images, filters)  // twice the height and width
-///
-/// With `padding::same`, the result's height is `height * stride`. Otherwise it is
-/// `(height - 1) * stride + (window - 1) * dilation + 1 - top - bottom + output_padding`. Each output padding is less
-/// than the stride, and 0 with `padding::same`. Elements are float, double, half or bfloat16; half and bfloat16 are
-/// summed in float and rounded once. Throws invalid_argument if run-time extents do not fit.
-template <conv2d_transpose_options Options = conv2d_transpose_options{}, Expression A, Expression B>
-[[nodiscard]] auto conv2d_transpose(const A& images, const B& filters);
-
 namespace detail {
 
 /// The window options of the convolution, with a padding that no longer depends on an extent. The result of
@@ -125,33 +112,41 @@ constexpr window_attributes transposed_windows(const conv2d_transpose_options& o
           w.pad.top,       w.pad.bottom,   w.pad.left,        w.pad.right};
 }
 
+/// Calls a transposed convolution whose result has these extents over tensors.
+template <class D, class X, class Filters>
+auto call_transpose(const shape& to, const window_attributes& windows, const X& x, const Filters& w) {
+  using T = value_t<X>;
+  if constexpr (X::symbolic || Filters::symbolic) gpu::compile_kernels<convolution_op, T>();
+  return call_operation<convolution_input_gradient_op<T>, T, D>(to, windows, w, x);
+}
+
 }  // namespace detail
 
-template <conv2d_transpose_options Options, Expression A, Expression B>
-auto conv2d_transpose(const A& images, const B& filters) {
+/// The transpose of conv2d, which enlarges images by the stride: images `[batch, height, width, in]` and filters
+/// `[height, width, out, in]` yield ``[batch, height', width', out]`` (tf.nn.conv2d_transpose,
+/// torch.nn.functional.conv_transpose2d):
+///
+///     conv2d_transpose<conv2d_transpose_options{.stride = 2}>(images, filters)  // twice the height and width
+///
+/// With `padding::same`, the result's height is `height * stride`. Otherwise it is
+/// `(height - 1) * stride + (window - 1) * dilation + 1 - top - bottom + output_padding`. Each output padding is less
+/// than the stride, and 0 with `padding::same`. Elements are float, double, half or bfloat16; half and bfloat16 are
+/// summed in float and rounded once. Throws invalid_argument if run-time extents do not fit.
+template <conv2d_transpose_options Options = conv2d_transpose_options{}, Expression A, Expression B>
+[[nodiscard]] auto conv2d_transpose(const A& images, const B& filters) {
   using T = value_t<A>;
-  using DA = dims_t<A>;
-  using DB = dims_t<B>;
-  using mistaken = first_mistake<conv2d_transpose_mistake<DA, DB, Options>, element_types_differ<T, value_t<B>>,
-                                 conv2d_undefined_for<T>>;
+  using mistaken = first_mistake<conv2d_transpose_mistake<dims_t<A>, dims_t<B>, Options>,
+                                 element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>;
   static_assert(correct<mistaken>,
                 "conv2d_transpose: needs images [batch, height, width, in] and filters [height, width, out, in] of one "
                 "floating-point type, and options that fit them");
-  if constexpr (!correct<mistaken>) {
-    return detail::after_mistake<T, DA>(images, filters);
-  } else {
-    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<convolution_op, T>();
-    using D = detail::conv2d_transpose_result<DA, DB, Options>;
-    const auto x = materialize(images);
-    const auto w = materialize(filters);
+  return detail::unless<mistaken>(images, filters, []<class X, class W>(const X& x, const W& w) {
     const shape from = extents_of(x), window = extents_of(w);
-    shape to = D::spec;
-    if constexpr (!A::symbolic && !B::symbolic)
-      to = shape(from[0], from[1] * Options.stride.height + detail::transposed_rows_excess(window[0], Options),
-                 from[2] * Options.stride.width + detail::transposed_columns_excess(window[1], Options), window[2]);
-    return call_operation<convolution_input_gradient_op<T>, T, D>(
-        to, detail::transposed_windows(Options, window[0], window[1]), w, x);
-  }
+    return detail::call_transpose<detail::conv2d_transpose_result<dims_t<X>, dims_t<W>, Options>>(
+        shape(from[0], from[1] * Options.stride.height + detail::transposed_rows_excess(window[0], Options),
+              from[2] * Options.stride.width + detail::transposed_columns_excess(window[1], Options), window[2]),
+        detail::transposed_windows(Options, window[0], window[1]), x, w);
+  });
 }
 
 template <auto...>

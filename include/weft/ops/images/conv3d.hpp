@@ -18,14 +18,6 @@ struct conv3d_options {
   size3d dilation = 1;
 };
 
-/// Convolves volumes `[batch, depth, height, width, channels]` with filters `[depth, height, width, channels, filters]`
-/// (tf.nn.conv3d; a weight of torch.nn.Conv3d, `[filters, channels, depth, height, width]`, is
-/// `transpose<2, 3, 4, 1, 0>(w)` here). The result is ``[batch, depth', height', width', filters]``. The slices that a
-/// filter reads become channels of one slice, so that a 2-d convolution computes all of them, on CPUs and GPUs; this
-/// takes memory for as many copies of the volumes as the filter is deep. Takes the element types of conv2d.
-template <conv3d_options Options = conv3d_options{}, Expression A, Expression B>
-[[nodiscard]] auto conv3d(const A& volumes, const B& filters);
-
 /// The options of conv3d_transpose; see conv2d_transpose_options.
 struct conv3d_transpose_options {
   size3d stride = 1;
@@ -41,13 +33,6 @@ struct conv3d_transpose_options {
     return {size2d(stride.depth, 1), pad.along_depth(), size2d(output_padding.depth, 0), size2d(dilation.depth, 1)};
   }
 };
-
-/// The transpose of conv3d, which enlarges volumes by the stride (torch.nn.functional.conv_transpose3d,
-/// tf.nn.conv3d_transpose): volumes `[batch, depth, height, width, in]` and filters `[depth, height, width, out, in]`
-/// yield ``[batch, depth', height', width', out]``, whose extents are those of conv2d_transpose. Throws
-/// invalid_argument if run-time extents do not fit.
-template <conv3d_transpose_options Options = conv3d_transpose_options{}, Expression A, Expression B>
-[[nodiscard]] auto conv3d_transpose(const A& volumes, const B& filters);
 
 namespace detail {
 
@@ -96,86 +81,84 @@ auto with_depth_in_channels(const Filters& filters) {
 
 /// Returns a result of images `[batch * depth, height, width, channels]` as volumes.
 template <class Depth, class First, class Images>
-auto as_volumes(const Images& y, const shape& volumes, std::int64_t depth) {
+auto as_volumes(const Images& y, const shape& volumes) {
   using Y = dims_t<Images>;
   using To = dims<extent_at<First, 0>::value, extent_at<Depth, 0>::value, extent_at<Y, 1>::value,
                   extent_at<Y, 2>::value, extent_at<Y, 3>::value>;
   const shape flat = extents_of(y);
-  return under_extents<To>(y, shape(volumes[0], depth, flat[1], flat[2], flat[3]));
+  return under_extents<To>(y, shape(volumes[0], volumes[1], flat[1], flat[2], flat[3]));
 }
 
 }  // namespace detail
 
-template <conv3d_options Options, Expression A, Expression B>
-auto conv3d(const A& volumes, const B& filters) {
+/// Convolves volumes `[batch, depth, height, width, channels]` with filters `[depth, height, width, channels, filters]`
+/// (tf.nn.conv3d; a weight of torch.nn.Conv3d, `[filters, channels, depth, height, width]`, is
+/// `transpose<2, 3, 4, 1, 0>(w)` here). The result is ``[batch, depth', height', width', filters]``. The slices that a
+/// filter reads become channels of one slice, so that a 2-d convolution computes all of them, on CPUs and GPUs; this
+/// takes memory for as many copies of the volumes as the filter is deep. Takes the element types of conv2d.
+template <conv3d_options Options = conv3d_options{}, Expression A, Expression B>
+[[nodiscard]] auto conv3d(const A& volumes, const B& filters) {
   using T = value_t<A>;
-  using D = dims_t<A>;
-  using F = dims_t<B>;
-  using mistaken =
-      first_mistake<volumes_are_not_of_rank_5<D>, filters_are_not_of_rank_5<F>, conv3d_channels_differ<D, F, 3>,
-                    conv3d_options_out_of_range<Options>, filter_is_larger_than_volume<D, F, Options>,
-                    element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>;
+  using mistaken = first_mistake<volumes_are_not_of_rank_5<dims_t<A>>, filters_are_not_of_rank_5<dims_t<B>>,
+                                 conv3d_channels_differ<dims_t<A>, dims_t<B>, 3>, conv3d_options_out_of_range<Options>,
+                                 filter_is_larger_than_volume<dims_t<A>, dims_t<B>, Options>,
+                                 element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>;
   static_assert(correct<mistaken>,
                 "conv3d: needs volumes [batch, depth, height, width, channels] and filters [depth, height, width, "
                 "channels, filters] of one floating-point type, and options that fit them");
-  if constexpr (correct<mistaken>) {
-    constexpr int window = static_cast<int>(F::spec[0]), channels = static_cast<int>(F::spec[3]);
+  return detail::unless<mistaken>(volumes, filters, []<class X, class W>(const X& x, const W& given) {
+    using D = dims_t<X>;
+    using F = dims_t<W>;
+    constexpr int window = static_cast<int>(F::spec[0]);
     static constexpr detail::window_options along = detail::depth_of(Options.stride, Options.pad, Options.dilation);
     static constexpr conv2d_options slice{Options.stride.slice(), Options.pad.slice(), Options.dilation.slice()};
     using Depth = dims<detail::numbers_of<along>::type::template rows<detail::extent_at<D, 1>::value, window>()>;
-    const auto x = materialize(volumes);
-    const auto w = detail::with_depth_in_channels(materialize(filters));
-    const shape from = extents_of(x);
-    if constexpr (window == 1 && std::is_same_v<Depth, dims<detail::extent_at<D, 1>::value>>) {
-      return detail::as_volumes<Depth, D>(conv2d<slice>(detail::merge_axes<0>(x), w), from, from[1]);
-    } else {
-      using Windows = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value,
-                           detail::extent_at<D, 2>::value, detail::extent_at<D, 3>::value, window * channels>;
-      const auto slices = detail::windows_of_depth<Depth, window, along>(x);
-      static_assert(std::is_same_v<dims_t<decltype(slices)>, dims_t<Windows>>);
-      return detail::as_volumes<Depth, D>(conv2d<slice>(detail::merge_axes<0>(slices), w), from, extents_of(slices)[1]);
-    }
-  } else {
-    return detail::after_mistake<T, D>(volumes, filters);
-  }
+    const auto w = detail::with_depth_in_channels(given);
+    const auto convolve = [&](const auto& slices) {
+      return detail::as_volumes<Depth, D>(conv2d<slice>(detail::merge_axes<0>(slices), w), extents_of(slices));
+    };
+    if constexpr (window == 1 && std::is_same_v<Depth, dims<detail::extent_at<D, 1>::value>>)
+      return convolve(x);
+    else
+      return convolve(detail::windows_of_depth<Depth, window, along>(x));
+  });
 }
 
-template <conv3d_transpose_options Options, Expression A, Expression B>
-auto conv3d_transpose(const A& volumes, const B& filters) {
+/// The transpose of conv3d, which enlarges volumes by the stride (torch.nn.functional.conv_transpose3d,
+/// tf.nn.conv3d_transpose): volumes `[batch, depth, height, width, in]` and filters `[depth, height, width, out, in]`
+/// yield ``[batch, depth', height', width', out]``, whose extents are those of conv2d_transpose. Throws
+/// invalid_argument if run-time extents do not fit.
+template <conv3d_transpose_options Options = conv3d_transpose_options{}, Expression A, Expression B>
+[[nodiscard]] auto conv3d_transpose(const A& volumes, const B& filters) {
   using T = value_t<A>;
-  using D = dims_t<A>;
-  using F = dims_t<B>;
-  using mistaken =
-      first_mistake<volumes_are_not_of_rank_5<D>, filters_are_not_of_rank_5<F>, conv3d_channels_differ<D, F, 4>,
-                    conv3d_options_out_of_range<Options>, element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>;
+  using mistaken = first_mistake<volumes_are_not_of_rank_5<dims_t<A>>, filters_are_not_of_rank_5<dims_t<B>>,
+                                 conv3d_channels_differ<dims_t<A>, dims_t<B>, 4>, conv3d_options_out_of_range<Options>,
+                                 element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>;
   static_assert(correct<mistaken>,
                 "conv3d_transpose: needs volumes [batch, depth, height, width, in] and filters [depth, height, width, "
                 "out, in] of one floating-point type, and options that fit them");
-  if constexpr (correct<mistaken>) {
+  return detail::unless<mistaken>(volumes, filters, []<class X, class W>(const X& x, const W& given) {
+    using D = dims_t<X>;
+    using F = dims_t<W>;
     constexpr int window = static_cast<int>(F::spec[0]), channels = static_cast<int>(F::spec[3]);
     static constexpr conv2d_transpose_options along = Options.along_depth(), slice = Options.slice();
     constexpr std::int64_t excess = detail::transposed_rows_excess(window, along);
     using Depth = dims<detail::transposed_extent<detail::extent_at<D, 1>::value, Options.stride.depth, excess>()>;
-    const auto x = materialize(volumes);
-    const auto y =
-        conv2d_transpose<slice>(detail::merge_axes<0>(x), detail::with_depth_in_channels(materialize(filters)));
-    using Y = dims_t<decltype(y)>;
-    using One = dims<detail::extent_at<D, 1>::value>;
     const shape from = extents_of(x);
-    const auto windows = detail::merge_axes<2>(detail::as_volumes<One, D>(y, from, from[1]));
-    const std::int64_t depth = (A::symbolic || B::symbolic) ? 0 : from[1] * Options.stride.depth + excess;
+    const auto y = conv2d_transpose<slice>(detail::merge_axes<0>(x), detail::with_depth_in_channels(given));
+    const auto windows = detail::merge_axes<2>(detail::as_volumes<dims<detail::extent_at<D, 1>::value>, D>(y, from));
+    const std::int64_t depth = (X::symbolic || W::symbolic) ? 0 : from[1] * Options.stride.depth + excess;
     using Sums = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value,
                       detail::extent_at<dims_t<decltype(windows)>, 2>::value, channels>;
-    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<depth_windows_op, T>();
+    if constexpr (X::symbolic || W::symbolic) gpu::compile_kernels<depth_windows_op, T>();
     const auto sums = call_operation<add_depth_windows_op<T>, T, Sums>(
         shape(from[0], depth, extents_of(windows)[2], channels), {detail::transposed_windows(along, window, 1), window},
         windows);
+    using Y = dims_t<decltype(y)>;
     using To = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value, detail::extent_at<Y, 1>::value,
                     detail::extent_at<Y, 2>::value, channels>;
     return detail::under_extents<To>(sums, shape(from[0], depth, extents_of(y)[1], extents_of(y)[2], channels));
-  } else {
-    return detail::after_mistake<T, D>(volumes, filters);
-  }
+  });
 }
 
 template <auto...>

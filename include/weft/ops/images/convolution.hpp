@@ -51,99 +51,79 @@ inline convolution_shape convolution_of(const window_attributes& a, const shape&
   return s;
 }
 
-}  // namespace detail
+/// Returns the extents of a call, whose operands and result are images, filters or a result.
+template <convolution_kind Kind, class Attributes>
+convolution_shape shape_of_call(const prepare_context& p, const Attributes& a) {
+  const shape &first = p.inputs[0].extents, &second = p.inputs[1].extents, &out = p.outputs[0].extents;
+  if constexpr (Kind == convolution_kind::forward) return convolution_of(a, first, second, out);
+  if constexpr (Kind == convolution_kind::input_gradient) return convolution_of(a, out, first, second);
+  return convolution_of(a, first, out, second);
+}
 
-// A convolution is linear in each operand, and so are its gradients: the gradients of each of the three are the other
-// two.
+/// What convolutions have in common. Operands: images and filters; filters and the result's gradient, for the gradient
+/// of the images (tf.raw_ops.Conv2DBackpropInput); or images and the result's gradient, for the gradient of the filters
+/// (tf.raw_ops.Conv2DBackpropFilter). A convolution is linear in each operand, and so are its gradients: the gradients
+/// of each of the three are the other two.
+template <template <class, convolution_kind> class Op, class T, convolution_kind Kind, class Attributes>
+struct convolution_base {
+  using element = T;
+  using attributes = Attributes;
+  template <class U>
+  using forward_op = Op<U, convolution_kind::forward>;
+  static constexpr convolution_kind kind = Kind;
+  static constexpr bool is_forward = Kind == convolution_kind::forward;
+  static constexpr fusion_kind fusion = is_forward ? fusion_kind::product : fusion_kind::none;
 
-/// Inputs: images, filters; output: the result.
-template <class T>
-struct convolution_op {
-  static constexpr const char* name = "conv2d";
-  static constexpr fusion_kind fusion = fusion_kind::product;
-  using attributes = detail::window_attributes;
-
-  static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
-    return device::make_convolution<T>(
-        detail::convolution_of(a, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
-        p.input_slots[1], f.result, f.epilogue_on_cpu(), p.version_of(1));
+  static kernel* prepare_fused(const prepare_context& p, const Attributes& a, const product_fusion& f) {
+    return Op<T, Kind>::make(p, shape_of_call<Kind>(p, a), f);
   }
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
+  static kernel* prepare(const prepare_context& p, const Attributes& a) {
     return prepare_fused(p, a, {p.output_slots[0]});
   }
-  static void gradient(gradient_context&, const attributes&);
+  static void gradient(gradient_context& g, const Attributes& a) {
+    using enum convolution_kind;
+    const symbol x = g.input(0), y = g.input(1), up = g.upstream();
+    const auto set = [&]<convolution_kind K>(std::size_t operand, symbol first, symbol second) {
+      g.set_gradient(operand, record<Op<T, K>>({first, second}, g.input(operand).info(), a));
+    };
+    if (g.needs_gradient(0))
+      set.template operator()<Kind == input_gradient ? filter_gradient : input_gradient>(0, is_forward ? y : up,
+                                                                                         is_forward ? up : y);
+    if (g.needs_gradient(1))
+      set.template operator()<is_forward ? filter_gradient : forward>(1, Kind == input_gradient ? up : x,
+                                                                      Kind == input_gradient ? x : up);
+  }
+};
+
+}  // namespace detail
+
+/// A convolution or one of its gradients.
+template <class T, convolution_kind Kind>
+struct convolution_operation : detail::convolution_base<convolution_operation, T, Kind, detail::window_attributes> {
+  using base = detail::convolution_base<weft::convolution_operation, T, Kind, detail::window_attributes>;
+  static constexpr const char* name = base::is_forward                           ? "conv2d"
+                                      : Kind == convolution_kind::input_gradient ? "conv2d_input_gradient"
+                                                                                 : "conv2d_filter_gradient";
+  static constexpr bool skips_zeros = !base::is_forward;
+
+  static kernel* make(const prepare_context& p, const convolution_shape& s, const product_fusion& f) {
+    using enum convolution_kind;
+    return device::make_convolution<T>(Kind, s, p.input_slots[0], p.input_slots[1], f.result,
+                                       !base::is_forward && p.zeros_arrive, f.epilogue_on_cpu(),
+                                       Kind == filter_gradient ? nullptr : p.version_of(Kind == forward ? 1 : 0));
+  }
   static double multiply_adds(const shape&, const shape& filters, const shape& result) {
-    double sum = static_cast<double>(result.elements());
+    double sum = base::is_forward ? static_cast<double>(result.elements()) : 0;
     for (std::size_t i = 0; i + 1 < filters.rank; ++i) sum *= static_cast<double>(filters[i]);
     return sum;
   }
 };
-
-/// Inputs: filters and the result's gradient. Output: the gradient of the images (tf.raw_ops.Conv2DBackpropInput).
 template <class T>
-struct convolution_input_gradient_op {
-  static constexpr const char* name = "conv2d_input_gradient";
-  static constexpr bool skips_zeros = true;
-  using attributes = detail::window_attributes;
-
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return device::make_convolution_input_gradient<T>(
-        detail::convolution_of(a, p.outputs[0].extents, p.inputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-        p.input_slots[1], p.output_slots[0], p.zeros_arrive, p.version_of(0));
-  }
-  static void gradient(gradient_context&, const attributes&);
-};
-
-/// Inputs: images and the result's gradient. Output: the gradient of the filters (tf.raw_ops.Conv2DBackpropFilter).
+using convolution_op = convolution_operation<T, convolution_kind::forward>;
 template <class T>
-struct convolution_filter_gradient_op {
-  static constexpr const char* name = "conv2d_filter_gradient";
-  static constexpr bool skips_zeros = true;
-  using attributes = detail::window_attributes;
-
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return device::make_convolution_filter_gradient<T>(
-        detail::convolution_of(a, p.inputs[0].extents, p.outputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-        p.input_slots[1], p.output_slots[0], p.zeros_arrive);
-  }
-  static void gradient(gradient_context&, const attributes&);
-};
-
-namespace detail {
-
-/// Records a call with two operands. The result has the extents of `like`, the value whose gradient it is.
-inline symbol record_convolution(const operation& op, const window_attributes& a, symbol x, symbol y, symbol like) {
-  return record_call(op, {x, y}, {x.type(), like.extents()}, words_of(a));
-}
-
-}  // namespace detail
-
+using convolution_input_gradient_op = convolution_operation<T, convolution_kind::input_gradient>;
 template <class T>
-void convolution_op<T>::gradient(gradient_context& g, const attributes& a) {
-  const symbol images = g.input(0), filters = g.input(1), up = g.upstream();
-  if (g.needs_gradient(0))
-    g.set_gradient(0,
-                   detail::record_convolution(operation_of<convolution_input_gradient_op<T>>, a, filters, up, images));
-  if (g.needs_gradient(1))
-    g.set_gradient(1,
-                   detail::record_convolution(operation_of<convolution_filter_gradient_op<T>>, a, images, up, filters));
-}
-template <class T>
-void convolution_input_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
-  const symbol filters = g.input(0), dy = g.input(1), up = g.upstream();
-  if (g.needs_gradient(0))
-    g.set_gradient(0, detail::record_convolution(operation_of<convolution_filter_gradient_op<T>>, a, up, dy, filters));
-  if (g.needs_gradient(1))
-    g.set_gradient(1, detail::record_convolution(operation_of<convolution_op<T>>, a, up, filters, dy));
-}
-template <class T>
-void convolution_filter_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
-  const symbol images = g.input(0), dy = g.input(1), up = g.upstream();
-  if (g.needs_gradient(0))
-    g.set_gradient(0, detail::record_convolution(operation_of<convolution_input_gradient_op<T>>, a, up, dy, images));
-  if (g.needs_gradient(1))
-    g.set_gradient(1, detail::record_convolution(operation_of<convolution_op<T>>, a, images, up, dy));
-}
+using convolution_filter_gradient_op = convolution_operation<T, convolution_kind::filter_gradient>;
 
 namespace detail {
 
@@ -195,12 +175,15 @@ struct conv2d_options_out_of_range : mistake<!detail::sensible(detail::windows_o
 template <class T>
 struct conv2d_undefined_for : mistake<!is_differentiable<T>> {};
 
+/// The first mistake in the extents of a convolution whose channels may have the mistake `Channels`, if any.
+template <class Images, class Filters, conv2d_options Options, class Channels>
+using convolution_mistake =
+    first_mistake<images_are_not_of_rank_4<Images>, filters_are_not_of_rank_4<Filters>, Channels,
+                  conv2d_options_out_of_range<Options>, filter_extents_are_dynamic<Filters>,
+                  filter_is_larger_than_image<Images, Filters, Options>>;
 /// The first mistake in the extents of a convolution, if any.
 template <class Images, class Filters, conv2d_options Options>
-using conv2d_mistake =
-    first_mistake<images_are_not_of_rank_4<Images>, filters_are_not_of_rank_4<Filters>,
-                  conv2d_channels_differ<Images, Filters>, conv2d_options_out_of_range<Options>,
-                  filter_extents_are_dynamic<Filters>, filter_is_larger_than_image<Images, Filters, Options>>;
+using conv2d_mistake = convolution_mistake<Images, Filters, Options, conv2d_channels_differ<Images, Filters>>;
 
 /// True if the extents of `conv2d<Options>(images, filters)` fit.
 template <class Images, class Filters, conv2d_options Options = conv2d_options{}>
@@ -209,12 +192,23 @@ concept Convolvable = correct<conv2d_mistake<Images, Filters, Options>>;
 namespace detail {
 
 template <class Images, class Filters, conv2d_options Options>
-struct conv2d_result {
-  using windows = typename numbers_of<windows_of(Options)>::type;
-  using type =
-      dims<extent_at<Images, 0>::value, windows::template rows<extent_at<Images, 1>::value, Filters::spec[0]>(),
-           windows::template columns<extent_at<Images, 2>::value, Filters::spec[1]>(), extent_at<Filters, 3>::value>;
-};
+using conv2d_result = windowed<Images, typename numbers_of<windows_of(Options)>::type, Filters::spec[0],
+                               Filters::spec[1], extent_at<Filters, 3>::value>;
+
+template <template <class> class Op, class D, class X, class Filters, class... More>
+auto call_convolution(const X& x, const Filters& w, std::int64_t filters, const window_options& o, More... more) {
+  using T = value_t<X>;
+  if constexpr (X::symbolic || Filters::symbolic) gpu::compile_kernels<Op, T>();
+  const shape window = extents_of(w);
+  const window_call call = call_windows(extents_of(x), window[0], window[1], filters, o);
+  return call_operation<Op<T>, T, D>(call.result, {call.attributes, more...}, x, w);
+}
+/// Calls a convolution whose results have the extents of conv2d's.
+template <template <class> class Op, conv2d_options Options, class X, class Filters, class... More>
+auto convolve(const X& x, const Filters& w, More... more) {
+  using D = conv2d_result<dims_t<X>, dims_t<Filters>, Options>;
+  return call_convolution<Op, D>(x, w, extents_of(w)[3], windows_of(Options), more...);
+}
 
 }  // namespace detail
 
@@ -228,18 +222,8 @@ auto conv2d(const A& images, const B& filters) {
   static_assert(correct<element_types_differ<T, value_t<B>>>, "conv2d: the element types differ: use cast<T>(x)");
   static_assert(correct<conv2d_undefined_for<T>>,
                 "conv2d: the elements must be float, double, half or bfloat16: use cast<float>(x)");
-  if constexpr (mistaken::value || element_types_differ<T, value_t<B>>::value || conv2d_undefined_for<T>::value) {
-    return detail::after_mistake<T, DA>(images, filters);
-  } else {
-    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<convolution_op, T>();
-    using D = typename detail::conv2d_result<DA, DB, Options>::type;
-    const auto x = materialize(images);
-    const auto w = materialize(filters);
-    const shape window = extents_of(w);
-    const detail::window_call call =
-        detail::call_windows(extents_of(x), window[0], window[1], window[3], detail::windows_of(Options));
-    return call_operation<convolution_op<T>, T, D>(call.result, call.attributes, x, w);
-  }
+  return detail::unless<first_mistake<mistaken, element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>>(
+      images, filters, [](const auto& x, const auto& w) { return detail::convolve<convolution_op, Options>(x, w); });
 }
 
 }  // namespace weft

@@ -15,39 +15,6 @@ enum class depth_order : unsigned char {
   crd,  ///< by channel of the image, then by pixel (PyTorch's pixel_shuffle and unfold)
 };
 
-/// Moves channels into blocks of pixels (tf.nn.depth_to_space): `depth_to_space<2>(x)` of images `[batch, h, w, 4 * c]`
-/// is
-/// `[batch, 2 * h, 2 * w, c]`. Throws invalid_argument if a run-time extent is not divisible.
-template <int Block, depth_order Order = depth_order::dcr, Expression Expr>
-[[nodiscard]] auto depth_to_space(const Expr& images);
-
-/// Moves blocks of pixels into channels, the inverse of depth_to_space (tf.nn.space_to_depth): `space_to_depth<2>(x)`
-/// of images `[batch, h, w, c]` is `[batch, h / 2, w / 2, 4 * c]`.
-template <int Block, depth_order Order = depth_order::dcr, Expression Expr>
-[[nodiscard]] auto space_to_depth(const Expr& images);
-
-/// depth_to_space in PyTorch's order (torch.nn.functional.pixel_shuffle): the channels of an image `[batch, h, w, c]`
-/// are those of PyTorch's `[batch, c, h, w]`, so that trained filters need no other order.
-template <int Block, Expression Expr>
-[[nodiscard]] auto pixel_shuffle(const Expr& images) {
-  return depth_to_space<Block, depth_order::crd>(images);
-}
-
-/// space_to_depth in PyTorch's order (torch.nn.functional.pixel_unshuffle).
-template <int Block, Expression Expr>
-[[nodiscard]] auto pixel_unshuffle(const Expr& images) {
-  return space_to_depth<Block, depth_order::crd>(images);
-}
-
-/// Moves blocks of pixels into the batch (tf.space_to_batch): `space_to_batch<2>(x)` of images `[batch, h, w, c]` is
-/// `[4 * batch, h / 2, w / 2, c]`, all images for the first pixel of the blocks first. `pad` adds the paddings.
-template <int Height, int Width = Height, Expression Expr>
-[[nodiscard]] auto space_to_batch(const Expr& images);
-
-/// The inverse of space_to_batch (tf.batch_to_space). `slice` crops the result.
-template <int Height, int Width = Height, Expression Expr>
-[[nodiscard]] auto batch_to_space(const Expr& images);
-
 namespace detail {
 
 constexpr bool divides(std::int64_t by, std::int64_t extent) { return by > 0 && (extent < 0 || extent % by == 0); }
@@ -74,75 +41,107 @@ struct extents_not_divisible
     : mistake<!(detail::divides(Batch, Images::spec[0]) && detail::divides(Height, Images::spec[1]) &&
                 detail::divides(Width, Images::spec[2]) && detail::divides(Channels, Images::spec[3]))> {};
 
-template <int Block, depth_order Order, Expression Expr>
-auto depth_to_space(const Expr& images) {
-  using D = dims_t<Expr>;
-  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, 1, 1, 1, Block * Block>>;
+namespace detail {
+
+template <class Expr, int Block>
+using depth_mistake =
+    first_mistake<images_are_not_of_rank_4<dims_t<Expr>>, extents_not_divisible<dims_t<Expr>, 1, 1, 1, Block * Block>>;
+template <class Expr, int Height, int Width = Height>
+using blocks_mistake =
+    first_mistake<images_are_not_of_rank_4<dims_t<Expr>>, extents_not_divisible<dims_t<Expr>, 1, Height, Width, 1>>;
+
+template <int Block, depth_order Order, class X>
+auto spread_channels(const X& x) {
+  using b = image_blocks<dims_t<X>, Block, Block>;
+  using To = dims<b::n, b::h * b::y, b::w * b::x, b::c / b::block>;
+  if constexpr (Order == depth_order::dcr)
+    return reshape<To>(transpose<0, 1, 3, 2, 4, 5>(reshape<dims<b::n, b::h, b::w, b::y, b::x, b::c / b::block>>(x)));
+  else
+    return reshape<To>(transpose<0, 1, 4, 2, 5, 3>(reshape<dims<b::n, b::h, b::w, b::c / b::block, b::y, b::x>>(x)));
+}
+template <int Block, depth_order Order, class X>
+auto gather_pixels(const X& images) {
+  using b = image_blocks<dims_t<X>, Block, Block>;
+  using To = dims<b::n, b::h / b::y, b::w / b::x, b::c * b::block>;
+  const auto x = reshape<divided_images<b>>(images);
+  if constexpr (Order == depth_order::dcr)
+    return reshape<To>(transpose<0, 1, 3, 2, 4, 5>(x));
+  else
+    return reshape<To>(transpose<0, 1, 3, 5, 2, 4>(x));
+}
+
+}  // namespace detail
+
+/// Moves channels into blocks of pixels (tf.nn.depth_to_space): `depth_to_space<2>(x)` of images `[batch, h, w, 4 * c]`
+/// is `[batch, 2 * h, 2 * w, c]`. Throws invalid_argument if a run-time extent is not divisible.
+template <int Block, depth_order Order = depth_order::dcr, Expression Expr>
+[[nodiscard]] auto depth_to_space(const Expr& images) {
+  using mistaken = detail::depth_mistake<Expr, Block>;
   static_assert(
       correct<mistaken>,
       "depth_to_space: needs images [batch, height, width, channels], with channels divisible by block * block");
-  if constexpr (!correct<mistaken>) {
-    return detail::same_after_mistake(images);
-  } else {
-    using b = detail::image_blocks<D, Block, Block>;
-    using To = dims<b::n, b::h * b::y, b::w * b::x, b::c / b::block>;
-    if constexpr (Order == depth_order::dcr)
-      return reshape<To>(
-          transpose<0, 1, 3, 2, 4, 5>(reshape<dims<b::n, b::h, b::w, b::y, b::x, b::c / b::block>>(images)));
-    else
-      return reshape<To>(
-          transpose<0, 1, 4, 2, 5, 3>(reshape<dims<b::n, b::h, b::w, b::c / b::block, b::y, b::x>>(images)));
-  }
+  return detail::unless<mistaken>(images, [](const auto& x) { return detail::spread_channels<Block, Order>(x); });
 }
 
-template <int Block, depth_order Order, Expression Expr>
-auto space_to_depth(const Expr& images) {
-  using D = dims_t<Expr>;
-  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, 1, Block, Block, 1>>;
+/// Moves blocks of pixels into channels, the inverse of depth_to_space (tf.nn.space_to_depth): `space_to_depth<2>(x)`
+/// of images `[batch, h, w, c]` is `[batch, h / 2, w / 2, 4 * c]`.
+template <int Block, depth_order Order = depth_order::dcr, Expression Expr>
+[[nodiscard]] auto space_to_depth(const Expr& images) {
+  using mistaken = detail::blocks_mistake<Expr, Block>;
   static_assert(correct<mistaken>,
                 "space_to_depth: needs images [batch, height, width, channels] that can be divided into blocks");
-  if constexpr (!correct<mistaken>) {
-    return detail::same_after_mistake(images);
-  } else {
-    using b = detail::image_blocks<D, Block, Block>;
-    using To = dims<b::n, b::h / b::y, b::w / b::x, b::c * b::block>;
-    const auto x = reshape<detail::divided_images<b>>(images);
-    if constexpr (Order == depth_order::dcr)
-      return reshape<To>(transpose<0, 1, 3, 2, 4, 5>(x));
-    else
-      return reshape<To>(transpose<0, 1, 3, 5, 2, 4>(x));
-  }
+  return detail::unless<mistaken>(images, [](const auto& x) { return detail::gather_pixels<Block, Order>(x); });
 }
 
-template <int Height, int Width, Expression Expr>
-auto space_to_batch(const Expr& images) {
-  using D = dims_t<Expr>;
-  using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, 1, Height, Width, 1>>;
+/// depth_to_space in PyTorch's order (torch.nn.functional.pixel_shuffle): the channels of an image `[batch, h, w, c]`
+/// are those of PyTorch's `[batch, c, h, w]`, so that trained filters need no other order.
+template <int Block, Expression Expr>
+[[nodiscard]] auto pixel_shuffle(const Expr& images) {
+  using mistaken = detail::depth_mistake<Expr, Block>;
+  static_assert(
+      correct<mistaken>,
+      "pixel_shuffle: needs images [batch, height, width, channels], with channels divisible by factor * factor");
+  return detail::unless<mistaken>(images,
+                                  [](const auto& x) { return detail::spread_channels<Block, depth_order::crd>(x); });
+}
+
+/// space_to_depth in PyTorch's order (torch.nn.functional.pixel_unshuffle).
+template <int Block, Expression Expr>
+[[nodiscard]] auto pixel_unshuffle(const Expr& images) {
+  using mistaken = detail::blocks_mistake<Expr, Block>;
+  static_assert(correct<mistaken>,
+                "pixel_unshuffle: needs images [batch, height, width, channels] that can be divided into blocks");
+  return detail::unless<mistaken>(images,
+                                  [](const auto& x) { return detail::gather_pixels<Block, depth_order::crd>(x); });
+}
+
+/// Moves blocks of pixels into the batch (tf.space_to_batch): `space_to_batch<2>(x)` of images `[batch, h, w, c]` is
+/// `[4 * batch, h / 2, w / 2, c]`, all images for the first pixel of the blocks first. `pad` adds the paddings.
+template <int Height, int Width = Height, Expression Expr>
+[[nodiscard]] auto space_to_batch(const Expr& images) {
+  using mistaken = detail::blocks_mistake<Expr, Height, Width>;
   static_assert(
       correct<mistaken>,
       "space_to_batch: needs images [batch, height, width, channels] that can be divided into blocks; pad them");
-  if constexpr (!correct<mistaken>) {
-    return detail::same_after_mistake(images);
-  } else {
-    using b = detail::image_blocks<D, Height, Width>;
+  return detail::unless<mistaken>(images, []<class X>(const X& x) {
+    using b = detail::image_blocks<dims_t<X>, Height, Width>;
     return reshape<dims<b::block * b::n, b::h / b::y, b::w / b::x, b::c>>(
-        transpose<2, 4, 0, 1, 3, 5>(reshape<detail::divided_images<b>>(images)));
-  }
+        transpose<2, 4, 0, 1, 3, 5>(reshape<detail::divided_images<b>>(x)));
+  });
 }
 
-template <int Height, int Width, Expression Expr>
-auto batch_to_space(const Expr& images) {
+/// The inverse of space_to_batch (tf.batch_to_space). `slice` crops the result.
+template <int Height, int Width = Height, Expression Expr>
+[[nodiscard]] auto batch_to_space(const Expr& images) {
   using D = dims_t<Expr>;
   using mistaken = first_mistake<images_are_not_of_rank_4<D>, extents_not_divisible<D, Height * Width, 1, 1, 1>>;
   static_assert(correct<mistaken>,
                 "batch_to_space: needs images [batch, height, width, channels], with a batch divisible by the block");
-  if constexpr (!correct<mistaken>) {
-    return detail::same_after_mistake(images);
-  } else {
-    using b = detail::image_blocks<D, Height, Width>;
+  return detail::unless<mistaken>(images, []<class X>(const X& x) {
+    using b = detail::image_blocks<dims_t<X>, Height, Width>;
     return reshape<dims<b::n / b::block, b::h * b::y, b::w * b::x, b::c>>(
-        transpose<2, 3, 0, 4, 1, 5>(reshape<dims<b::y, b::x, b::n / b::block, b::h, b::w, b::c>>(images)));
-  }
+        transpose<2, 3, 0, 4, 1, 5>(reshape<dims<b::y, b::x, b::n / b::block, b::h, b::w, b::c>>(x)));
+  });
 }
 
 template <auto...>

@@ -20,24 +20,6 @@ struct grid_sample_options {
   bool align_corners = false;  ///< true if -1 and 1 are the centers of the outermost pixels, not their outer edges
 };
 
-/// Returns images `[batch, height, width, channels]` at the positions of a grid `[batch, h, w, 2]`: `[batch, h, w,
-/// channels]` (torch.nn.functional.grid_sample). A position is (x, y), from (-1, -1) in the upper left corner to (1, 1)
-/// in the lower right one. Volumes `[batch, depth, height, width, channels]` have grids `[batch, d, h, w, 3]` of (x, y,
-/// z), and no bicubic mode. Options are a template argument:
-///
-///     grid_sample<grid_sample_options{.outside = image_border::reflection}>(images, affine_grid<32, 32>(theta))
-///
-/// For float and double, images of at most 2^31 pixels. The gradient of the grid has the kinks of the interpolation,
-/// and is 0 in nearest mode. A position that is NaN is outside of the image, which is pixel 0 unless the border is
-/// zeros. Images without pixels yield zeros. Throws invalid_argument if the batches differ.
-template <grid_sample_options Options = grid_sample_options{}, Expression Expr, Expression Grid>
-[[nodiscard]] auto grid_sample(const Expr& images, const Grid& grid);
-
-/// Returns the grid of an affine map for each element of a batch, `[batch, Height, Width, 2]`
-/// (torch.nn.functional.affine_grid): `theta` `[batch, 2, 3]` maps (x, y, 1) of the result to (x, y) of the image.
-template <int Height, int Width, bool AlignCorners = false, Expression Expr>
-[[nodiscard]] auto affine_grid(const Expr& theta);
-
 /// A grid needs the axes of the images: `[batch, h, w, 2]` for images, `[batch, d, h, w, 3]` for volumes.
 template <class Images, class Grid>
 struct grid_does_not_fit
@@ -96,8 +78,18 @@ auto sample_grid(const X& x, const Grid& grid) {
 
 }  // namespace detail
 
-template <grid_sample_options Options, Expression Expr, Expression Grid>
-auto grid_sample(const Expr& images, const Grid& grid) {
+/// Returns images `[batch, height, width, channels]` at the positions of a grid `[batch, h, w, 2]`: `[batch, h, w,
+/// channels]` (torch.nn.functional.grid_sample). A position is (x, y), from (-1, -1) in the upper left corner to (1, 1)
+/// in the lower right one. Volumes `[batch, depth, height, width, channels]` have grids `[batch, d, h, w, 3]` of (x, y,
+/// z), and no bicubic mode. Options are a template argument:
+///
+///     grid_sample<grid_sample_options{.outside = image_border::reflection}>(images, affine_grid<32, 32>(theta))
+///
+/// For float and double, images of at most 2^31 pixels. The gradient of the grid has the kinks of the interpolation,
+/// and is 0 in nearest mode. A position that is NaN is outside of the image, which is pixel 0 unless the border is
+/// zeros. Images without pixels yield zeros. Throws invalid_argument if the batches differ.
+template <grid_sample_options Options = grid_sample_options{}, Expression Expr, Expression Grid>
+[[nodiscard]] auto grid_sample(const Expr& images, const Grid& grid) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistaken = first_mistake<grid_does_not_fit<D, dims_t<Grid>>, element_types_differ<T, value_t<Grid>>,
@@ -112,8 +104,10 @@ auto grid_sample(const Expr& images, const Grid& grid) {
     return detail::after_mistake<T, D>(images, grid);
 }
 
-template <int Height, int Width, bool AlignCorners, Expression Expr>
-auto affine_grid(const Expr& theta) {
+/// Returns the grid of an affine map for each element of a batch, `[batch, Height, Width, 2]`
+/// (torch.nn.functional.affine_grid): `theta` `[batch, 2, 3]` maps (x, y, 1) of the result to (x, y) of the image.
+template <int Height, int Width, bool AlignCorners = false, Expression Expr>
+[[nodiscard]] auto affine_grid(const Expr& theta) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistaken = first_mistake<affine_grid_does_not_fit<D, Height, Width>, not_floating<T>>;

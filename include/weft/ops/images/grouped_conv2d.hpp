@@ -6,14 +6,6 @@
 /// Grouped convolutions. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// A convolution in which each of `Groups` groups of filters reads only its own group of channels (torch.nn.Conv2d with
-/// groups; tf.nn.conv2d with fewer channels in the filters): `grouped_conv2d<32>(images, filters)`. Images are `[batch,
-/// height, width, in]`, filters `[height, width, in / Groups, out]`, and the result has the extents of conv2d's, with
-/// `out` channels. The numbers of channels and filters must be static multiples of `Groups`. Elementwise operations on
-/// the result run in the same kernel. On GPUs, uses cuDNN if the program is built with it.
-template <int Groups, conv2d_options Options = conv2d_options{}, Expression A, Expression B>
-[[nodiscard]] auto grouped_conv2d(const A& images, const B& filters);
-
 namespace detail {
 
 constexpr bool groups_fit(const shape& images, const shape& filters, int groups) {
@@ -32,32 +24,24 @@ struct conv2d_groups_do_not_fit : mistake<!detail::groups_fit(Images::spec, Filt
 /// The first mistake in the extents of a grouped convolution, if any.
 template <class Images, class Filters, int Groups, conv2d_options Options>
 using grouped_conv2d_mistake =
-    first_mistake<images_are_not_of_rank_4<Images>, filters_are_not_of_rank_4<Filters>,
-                  conv2d_groups_do_not_fit<Images, Filters, Groups>, conv2d_options_out_of_range<Options>,
-                  filter_extents_are_dynamic<Filters>, filter_is_larger_than_image<Images, Filters, Options>>;
+    convolution_mistake<Images, Filters, Options, conv2d_groups_do_not_fit<Images, Filters, Groups>>;
 
-template <int Groups, conv2d_options Options, Expression A, Expression B>
-auto grouped_conv2d(const A& images, const B& filters) {
+/// A convolution in which each of `Groups` groups of filters reads only its own group of channels (torch.nn.Conv2d with
+/// groups; tf.nn.conv2d with fewer channels in the filters): `grouped_conv2d<32>(images, filters)`. Images are `[batch,
+/// height, width, in]`, filters `[height, width, in / Groups, out]`, and the result has the extents of conv2d's, with
+/// `out` channels. The numbers of channels and filters must be static multiples of `Groups`. Elementwise operations on
+/// the result run in the same kernel. On GPUs, uses cuDNN if the program is built with it.
+template <int Groups, conv2d_options Options = conv2d_options{}, Expression A, Expression B>
+[[nodiscard]] auto grouped_conv2d(const A& images, const B& filters) {
   using T = value_t<A>;
-  using DA = dims_t<A>;
-  using DB = dims_t<B>;
-  using mistaken = first_mistake<grouped_conv2d_mistake<DA, DB, Groups, Options>, element_types_differ<T, value_t<B>>,
-                                 conv2d_undefined_for<T>>;
+  using mistaken = first_mistake<grouped_conv2d_mistake<dims_t<A>, dims_t<B>, Groups, Options>,
+                                 element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>;
   static_assert(correct<mistaken>,
                 "grouped_conv2d: needs images [batch, height, width, in] and filters [height, width, in / groups, out] "
                 "of one floating-point type, and options that fit them");
-  if constexpr (!correct<mistaken>) {
-    return detail::after_mistake<T, DA>(images, filters);
-  } else {
-    using D = typename detail::conv2d_result<DA, DB, Options>::type;
-    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<grouped_convolution_op, T>();
-    const auto x = materialize(images);
-    const auto w = materialize(filters);
-    const shape window = extents_of(w);
-    const detail::window_call call =
-        detail::call_windows(extents_of(x), window[0], window[1], window[3], detail::windows_of(Options));
-    return call_operation<grouped_convolution_op<T>, T, D>(call.result, {call.attributes, Groups}, x, w);
-  }
+  return detail::unless<mistaken>(images, filters, [](const auto& x, const auto& w) {
+    return detail::convolve<grouped_convolution_op, Options>(x, w, Groups);
+  });
 }
 
 template <auto...>

@@ -17,8 +17,8 @@ struct grouped_attributes {
 
 /// Returns the extents of a call. Filters are [height, width, channels / groups, filters] or, with one group for each
 /// channel, [height, width, channels, multiplier], which has the same memory layout.
-inline convolution_shape grouped_of(const grouped_attributes& a, const shape& images, const shape& filters,
-                                    const shape& result) {
+inline convolution_shape convolution_of(const grouped_attributes& a, const shape& images, const shape& filters,
+                                        const shape& result) {
   convolution_shape s = convolution_of(a.windows, images, filters[0], filters[1], result);
   s.groups = a.groups;
   const bool grouped = s.groups > 0 && images[3] == filters[2] * s.groups && result[3] == filters[3];
@@ -34,77 +34,26 @@ inline convolution_shape grouped_of(const grouped_attributes& a, const shape& im
 
 }  // namespace detail
 
-// As in ops/images/convolution.hpp: each operation is linear in both operands, and the three are each other's
-// gradients.
+/// A grouped convolution or one of its gradients.
+template <class T, convolution_kind Kind>
+struct grouped_operation : detail::convolution_base<grouped_operation, T, Kind, detail::grouped_attributes> {
+  using base = detail::convolution_base<weft::grouped_operation, T, Kind, detail::grouped_attributes>;
+  static constexpr const char* name = base::is_forward                           ? "grouped_conv2d"
+                                      : Kind == convolution_kind::input_gradient ? "grouped_conv2d_input_gradient"
+                                                                                 : "grouped_conv2d_filter_gradient";
 
-/// Inputs: images, filters; output: the result.
-template <class T>
-struct grouped_convolution_op {
-  static constexpr const char* name = "grouped_conv2d";
-  static constexpr fusion_kind fusion = fusion_kind::product;
-  using attributes = detail::grouped_attributes;
-
-  static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
-    return device::make_grouped_convolution<T, convolution_kind::forward>(
-        detail::grouped_of(a, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
-        p.input_slots[1], f.result, f.epilogue_on_cpu());
+  static kernel* make(const prepare_context& p, const convolution_shape& s, const product_fusion& f) {
+    return device::make_grouped_convolution<T, Kind>(s, p.input_slots[0], p.input_slots[1], f.result,
+                                                     f.epilogue_on_cpu());
   }
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return prepare_fused(p, a, {p.output_slots[0]});
-  }
-  static void gradient(gradient_context&, const attributes&);
   static double multiply_adds(const shape&, const shape& filters, const shape& result) {
+    if (!base::is_forward) return 0;
     const std::int64_t channels = filters[3] == result[3] ? filters[2] : 1;  // the channels that a filter reads
     return static_cast<double>(result.elements()) * static_cast<double>(filters[0] * filters[1] * channels);
   }
 };
-
-/// Inputs: filters, the result's gradient; output: the gradient of the images.
 template <class T>
-struct grouped_input_gradient_op {
-  static constexpr const char* name = "grouped_conv2d_input_gradient";
-  using attributes = detail::grouped_attributes;
-
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return device::make_grouped_convolution<T, convolution_kind::input_gradient>(
-        detail::grouped_of(a, p.outputs[0].extents, p.inputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-        p.input_slots[1], p.output_slots[0]);
-  }
-  static void gradient(gradient_context&, const attributes&);
-};
-
-/// Inputs: images, the result's gradient; output: the gradient of the filters.
-template <class T>
-struct grouped_filter_gradient_op {
-  static constexpr const char* name = "grouped_conv2d_filter_gradient";
-  using attributes = detail::grouped_attributes;
-
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return device::make_grouped_convolution<T, convolution_kind::filter_gradient>(
-        detail::grouped_of(a, p.inputs[0].extents, p.outputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-        p.input_slots[1], p.output_slots[0]);
-  }
-  static void gradient(gradient_context&, const attributes&);
-};
-
-template <class T>
-void grouped_convolution_op<T>::gradient(gradient_context& g, const attributes& a) {
-  const symbol images = g.input(0), filters = g.input(1), up = g.upstream();
-  if (g.needs_gradient(0)) g.set_gradient(0, record<grouped_input_gradient_op<T>>({filters, up}, images.info(), a));
-  if (g.needs_gradient(1)) g.set_gradient(1, record<grouped_filter_gradient_op<T>>({images, up}, filters.info(), a));
-}
-template <class T>
-void grouped_input_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
-  const symbol filters = g.input(0), dy = g.input(1), up = g.upstream();
-  if (g.needs_gradient(0)) g.set_gradient(0, record<grouped_filter_gradient_op<T>>({up, dy}, filters.info(), a));
-  if (g.needs_gradient(1)) g.set_gradient(1, record<grouped_convolution_op<T>>({up, filters}, dy.info(), a));
-}
-template <class T>
-void grouped_filter_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
-  const symbol images = g.input(0), dy = g.input(1), up = g.upstream();
-  if (g.needs_gradient(0)) g.set_gradient(0, record<grouped_input_gradient_op<T>>({up, dy}, images.info(), a));
-  if (g.needs_gradient(1)) g.set_gradient(1, record<grouped_convolution_op<T>>({images, up}, dy.info(), a));
-}
+using grouped_convolution_op = grouped_operation<T, convolution_kind::forward>;
 
 }  // namespace weft
 WEFT_COLD_END

@@ -15,14 +15,6 @@ struct local_response_options {
   double beta = 0.5;
 };
 
-/// Returns x / (bias + alpha * s)^beta, where s is the sum of the squares of the element and its `depth_radius`
-/// neighbours on each side along the last axis, `[..., channels]` (tf.nn.local_response_normalization; Krizhevsky et
-/// al., ImageNet Classification with Deep Convolutional Neural Networks, 2012). torch.nn.LocalResponseNorm(size, a,
-/// beta, k) corresponds to `{.depth_radius = (size - 1) / 2, .bias = k, .alpha = a / size, .beta = beta}`. For float
-/// and double; the number of channels must be static. Throws invalid_argument if the radius is negative.
-template <Expression Expr>
-[[nodiscard]] auto local_response_normalization(const Expr& x, const local_response_options& options = {});
-
 /// The operand needs an axis in front of its channels.
 template <class Dims>
 struct operand_has_no_channels : mistake<(Dims::rank < 2)> {};
@@ -48,8 +40,13 @@ inline void check_depth_radius(int radius) {
 
 }  // namespace detail
 
+/// Returns x / (bias + alpha * s)^beta, where s is the sum of the squares of the element and its `depth_radius`
+/// neighbours on each side along the last axis, `[..., channels]` (tf.nn.local_response_normalization; Krizhevsky et
+/// al., ImageNet Classification with Deep Convolutional Neural Networks, 2012). torch.nn.LocalResponseNorm(size, a,
+/// beta, k) corresponds to `{.depth_radius = (size - 1) / 2, .bias = k, .alpha = a / size, .beta = beta}`. For float
+/// and double; the number of channels must be static. Throws invalid_argument if the radius is negative.
 template <Expression Expr>
-auto local_response_normalization(const Expr& x, const local_response_options& options) {
+[[nodiscard]] auto local_response_normalization(const Expr& x, const local_response_options& options = {}) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistaken = first_mistake<operand_has_no_channels<D>, extent_is_not_an_int<D, -1>, not_floating<T>>;

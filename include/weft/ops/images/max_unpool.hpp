@@ -17,20 +17,6 @@ struct indexed_maxima {
   Indices indices;
 };
 
-/// Returns the result of max_pool2d, and for each maximum its position in the image, row * width + column,
-/// std::int32_t (return_indices of torch.nn.functional.max_pool2d): `auto [values, indices] =
-/// max_pool2d_with_indices<2>(x)`. tf.nn.max_pool_with_argmax has `indices * channels + channel`. For float, images
-/// have at most 2^24 pixels.
-template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
-[[nodiscard]] auto max_pool2d_with_indices(const Expr& images);
-
-/// Returns images `[batch, Height, Width, channels]` with the values `[batch, h, w, channels]` at their indices in
-/// each image, and zeros elsewhere (torch.nn.functional.max_unpool2d): `max_unpool2d<28, 28>(values, indices)`. Values
-/// with equal indices, such as the maxima of overlapping windows, are added. Indices are std::int32_t or std::int64_t;
-/// an index out of range throws out_of_range on a CPU, and is ignored on a GPU.
-template <int Height, int Width, Expression Values, Expression Indices>
-[[nodiscard]] auto max_unpool2d(const Values& values, const Indices& indices);
-
 /// The indices must have the extents of the values.
 template <class Values, class Indices>
 struct unpooled_extents_differ : mistake<!(Values::spec == Indices::spec)> {};
@@ -56,21 +42,25 @@ auto pixel_positions(const X& x) {
 
 }  // namespace detail
 
-template <size2d Window, size2d Stride, padding Padding, Expression Expr>
-auto max_pool2d_with_indices(const Expr& images) {
+/// Returns the result of max_pool2d, and for each maximum its position in the image, row * width + column,
+/// std::int32_t (return_indices of torch.nn.functional.max_pool2d): `auto [values, indices] =
+/// max_pool2d_with_indices<2>(x)`. tf.nn.max_pool_with_argmax has `indices * channels + channel`. For float, images
+/// have at most 2^24 pixels.
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
+[[nodiscard]] auto max_pool2d_with_indices(const Expr& images) {
   using T = value_t<Expr>;
   using mistaken = first_mistake<not_floating<T>, pool_mistake<Expr, Window, Stride, Padding>>;
   static_assert(correct<mistaken>,
                 "max_pool2d_with_indices: needs float or double images that are not smaller than the window: "
                 "cast<float>(x)");
   if constexpr (correct<mistaken>) {
-    using D = typename detail::pool_result<dims_t<Expr>, Window, Stride, Padding>::type;
+    using D = detail::pool_result<dims_t<Expr>, Window, Stride, Padding>;
     const auto x = materialize(images);
     auto values = max_pool2d<Window, Stride, Padding>(x);
     const shape from = extents_of(x);
     const detail::window_call call =
         detail::call_windows(from, Window.height, Window.width, from[3], {Stride, Padding});
-    auto indices = materialize(cast<std::int32_t>(call_operation<max_pool_choice_op<T>, T, D>(
+    auto indices = materialize(cast<std::int32_t>(call_operation<pool_op<T, pool_kind::max_choice>, T, D>(
         call.result, {call.attributes, Window.height, Window.width, false}, x, detail::pixel_positions(x))));
     return indexed_maxima<decltype(values), decltype(indices)>{values, indices};
   } else {
@@ -79,8 +69,12 @@ auto max_pool2d_with_indices(const Expr& images) {
   }
 }
 
+/// Returns images `[batch, Height, Width, channels]` with the values `[batch, h, w, channels]` at their indices in
+/// each image, and zeros elsewhere (torch.nn.functional.max_unpool2d): `max_unpool2d<28, 28>(values, indices)`. Values
+/// with equal indices, such as the maxima of overlapping windows, are added. Indices are std::int32_t or std::int64_t;
+/// an index out of range throws out_of_range on a CPU, and is ignored on a GPU.
 template <int Height, int Width, Expression Values, Expression Indices>
-auto max_unpool2d(const Values& values, const Indices& at) {
+[[nodiscard]] auto max_unpool2d(const Values& values, const Indices& at) {
   using T = value_t<Values>;
   using D = dims_t<Values>;
   using mistaken = first_mistake<images_are_not_of_rank_4<D>, unpooled_extents_differ<D, dims_t<Indices>>,

@@ -17,41 +17,11 @@ struct pixel_differences {
   Columns dx;
 };
 
-/// Returns the differences between neighbouring pixels (tf.image.image_gradients): `auto [dy, dx] =
-/// image_gradients(x)`.
-template <Expression Expr>
-[[nodiscard]] auto image_gradients(const Expr& images);
-
-/// Returns the sum of the absolute differences between neighbouring pixels of each image, `[batch]`
-/// (tf.image.total_variation).
-template <Expression Expr>
-[[nodiscard]] auto total_variation(const Expr& images);
-
-/// Returns Sobel's vertical and horizontal edges, `[batch, height, width, channels, 2]` (tf.image.sobel_edges). Images
-/// are mirrored at their borders, and need at least two rows and columns.
-template <Expression Expr>
-[[nodiscard]] auto sobel_edges(const Expr& images);
-
-/// Scales each image to mean 0 and standard deviation 1 (tf.image.per_image_standardization). The deviation counts as
-/// at least 1 / sqrt(number of elements).
-template <Expression Expr>
-[[nodiscard]] auto per_image_standardization(const Expr& images);
-
-/// Returns the peak signal-to-noise ratio of each pair of images in decibels, `[batch]` (tf.image.psnr); `max_value` is
-/// the difference between the largest and the smallest possible element. Infinite for equal images.
-template <Expression A, Expression B>
-[[nodiscard]] auto psnr(const A& a, const B& b, double max_value);
-
 /// The options of ssim, with TensorFlow's default values.
 struct ssim_options {
   double sigma = 1.5;  ///< of the Gaussian window
   double k1 = 0.01, k2 = 0.03;
 };
-
-/// Returns the structural similarity of each pair of images, `[batch]` (tf.image.ssim; Wang et al., Image Quality
-/// Assessment, 2004): the mean over all `Window` x `Window` parts. The number of channels is static.
-template <int Window = 11, Expression A, Expression B>
-[[nodiscard]] auto ssim(const A& a, const B& b, double max_value, const ssim_options& options = {});
 
 /// Two images must have equal extents.
 template <class A, class B>
@@ -98,8 +68,10 @@ auto gaussian_means(const X& x, double sigma) {
 
 }  // namespace detail
 
+/// Returns the differences between neighbouring pixels (tf.image.image_gradients): `auto [dy, dx] =
+/// image_gradients(x)`.
 template <Expression Expr>
-auto image_gradients(const Expr& images) {
+[[nodiscard]] auto image_gradients(const Expr& images) {
   static_assert(correct<measure_mistake<Expr>>,
                 "image_gradients: needs float or double images [batch, height, width, channels]");
   if constexpr (correct<measure_mistake<Expr>>) {
@@ -113,20 +85,21 @@ auto image_gradients(const Expr& images) {
   }
 }
 
+/// Returns the sum of the absolute differences between neighbouring pixels of each image, `[batch]`
+/// (tf.image.total_variation).
 template <Expression Expr>
-auto total_variation(const Expr& images) {
+[[nodiscard]] auto total_variation(const Expr& images) {
   static_assert(correct<measure_mistake<Expr>>,
                 "total_variation: needs float or double images [batch, height, width, channels]");
-  if constexpr (correct<measure_mistake<Expr>>) {
-    const auto x = materialize(images);
+  return detail::unless<measure_mistake<Expr>>(images, [&](const auto& x) {
     return materialize(sum<1, 2, 3>(abs(detail::differences<1>(x))) + sum<1, 2, 3>(abs(detail::differences<2>(x))));
-  } else {
-    return detail::same_after_mistake(images);
-  }
+  });
 }
 
+/// Returns Sobel's vertical and horizontal edges, `[batch, height, width, channels, 2]` (tf.image.sobel_edges). Images
+/// are mirrored at their borders, and need at least two rows and columns.
 template <Expression Expr>
-auto sobel_edges(const Expr& images) {
+[[nodiscard]] auto sobel_edges(const Expr& images) {
   using D = dims_t<Expr>;
   using T = value_t<Expr>;
   using mistaken = first_mistake<measure_mistake<Expr>, extent_is_not_an_int<D, -1>>;
@@ -149,14 +122,15 @@ auto sobel_edges(const Expr& images) {
   }
 }
 
+/// Scales each image to mean 0 and standard deviation 1 (tf.image.per_image_standardization). The deviation counts as
+/// at least 1 / sqrt(number of elements).
 template <Expression Expr>
-auto per_image_standardization(const Expr& images) {
+[[nodiscard]] auto per_image_standardization(const Expr& images) {
   using T = value_t<Expr>;
   static_assert(correct<measure_mistake<Expr>>,
                 "per_image_standardization: needs float or double images [batch, height, width, channels]: "
                 "cast<float>(x)");
-  if constexpr (correct<measure_mistake<Expr>>) {
-    const auto x = materialize(images);
+  return detail::unless<measure_mistake<Expr>>(images, [&](const auto& x) {
     const auto centered = materialize(x - mean<1, 2, 3, keep_dims>(x));
     const auto deviation = materialize(sqrt(mean<1, 2, 3, keep_dims>(square(centered))));
     const auto elements = detail::elements_of_image<T>(x);
@@ -165,13 +139,13 @@ auto per_image_standardization(const Expr& images) {
     else
       return materialize(centered /
                          maximum(deviation, static_cast<T>(1 / __builtin_sqrt(static_cast<double>(elements)))));
-  } else {
-    return detail::same_after_mistake(images);
-  }
+  });
 }
 
+/// Returns the peak signal-to-noise ratio of each pair of images in decibels, `[batch]` (tf.image.psnr); `max_value` is
+/// the difference between the largest and the smallest possible element. Infinite for equal images.
 template <Expression A, Expression B>
-auto psnr(const A& a, const B& b, double max_value) {
+[[nodiscard]] auto psnr(const A& a, const B& b, double max_value) {
   using T = value_t<A>;
   using mistaken = detail::comparison_mistake<A, B>;
   static_assert(correct<mistaken>,
@@ -184,17 +158,17 @@ auto psnr(const A& a, const B& b, double max_value) {
     return detail::after_mistake<T, dims_t<A>>(a, b);
 }
 
-template <int Window, Expression A, Expression B>
-auto ssim(const A& a, const B& b, double max_value, const ssim_options& options) {
+/// Returns the structural similarity of each pair of images, `[batch]` (tf.image.ssim; Wang et al., Image Quality
+/// Assessment, 2004): the mean over all `Window` x `Window` parts. The number of channels is static.
+template <int Window = 11, Expression A, Expression B>
+[[nodiscard]] auto ssim(const A& a, const B& b, double max_value, const ssim_options& options = {}) {
   using T = value_t<A>;
   using mistaken = first_mistake<detail::comparison_mistake<A, B>, extent_is_not_an_int<dims_t<A>, -1>>;
   static_assert(
       correct<mistaken>,
       "ssim<window>: needs two float or double images [batch, height, width, channels] of equal extents with a "
       "static number of channels");
-  if constexpr (correct<mistaken>) {
-    const auto x = materialize(a);
-    const auto y = materialize(b);
+  return detail::unless<mistaken>(a, b, [&](const auto& x, const auto& y) {
     const auto means = [&](const auto& of) { return detail::gaussian_means<Window>(materialize(of), options.sigma); };
     const T c1 = static_cast<T>(options.k1 * max_value * options.k1 * max_value);
     const T c2 = static_cast<T>(options.k2 * max_value * options.k2 * max_value);
@@ -205,9 +179,7 @@ auto ssim(const A& a, const B& b, double max_value, const ssim_options& options)
     const auto structure =
         materialize((means(x * y) * T(2) - product + c2) / (means(square(x) + square(y)) - squares + c2));
     return materialize(mean<1, 2, 3>(luminance * structure));
-  } else {
-    return detail::after_mistake<T, dims_t<A>>(a, b);
-  }
+  });
 }
 
 }  // namespace weft

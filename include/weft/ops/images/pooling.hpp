@@ -38,9 +38,18 @@ struct pool_attributes {
   attribute<bool> counts_padding;
 };
 
-/// Returns the extents of a call, from its attributes, its images and its result.
-inline convolution_shape pooling_of(const prepare_context& p, const pool_attributes& a, const shape& images,
-                                    const shape& result) {
+constexpr const char* name_of(pool_kind k) {
+  constexpr const char* names[] = {"max_pool2d", "max_pool2d_gradient", "max_pool2d_choice", "avg_pool2d",
+                                   "avg_pool2d_gradient"};
+  return names[static_cast<int>(k)];
+}
+constexpr bool is_gradient(pool_kind k) { return k == pool_kind::max_gradient || k == pool_kind::average_gradient; }
+
+/// Returns the extents of a call.
+inline convolution_shape pooling_of(const prepare_context& p, const pool_attributes& a, pool_kind kind) {
+  const shape& images = (kind == pool_kind::average_gradient ? p.outputs : p.inputs)[0].extents;
+  const shape& result =
+      is_gradient(kind) ? p.inputs[kind == pool_kind::max_gradient ? 2 : 0].extents : p.outputs[0].extents;
   convolution_shape s = convolution_of(a.windows, images, a.window_height, a.window_width, result);
   s.counts_padding = a.counts_padding;
   const bool fits = s.is_adaptive() ? s.height > 0 && s.width > 0 : windows_fit(s);
@@ -53,126 +62,67 @@ inline convolution_shape pooling_of(const prepare_context& p, const pool_attribu
 
 }  // namespace detail
 
-/// Inputs: images; output: the largest element of each window.
-template <class T>
-struct max_pool_op {
-  static constexpr const char* name = "max_pool2d";
-  using attributes = detail::pool_attributes;
-
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return device::make_max_pool<T>(detail::pooling_of(p, a, p.inputs[0].extents, p.outputs[0].extents),
-                                    p.input_slots[0], p.output_slots[0]);
-  }
-  static void gradient(gradient_context&, const attributes&);
-};
-
-/// Inputs: images, the pool's value and its gradient. Output: the gradient of the images (tf.raw_ops.MaxPoolGrad). Only
-/// GPU libraries need the value; the CPU searches the maxima again.
-template <class T>
-struct max_pool_gradient_op {
-  static constexpr const char* name = "max_pool2d_gradient";
-  static constexpr bool takes_gradients = true;
-  static constexpr bool yields_zeros(const node_def&) { return true; }
+/// A pool or one of its gradients:
+///   - max and average: the values of the windows of images;
+///   - max_gradient: the gradient of the images, from the images, the pool's value and its gradient (tf.raw_ops.
+///     MaxPoolGrad). Only GPU libraries need the value; the CPU searches the maxima again;
+///   - max_choice: the values at the positions of the images' maxima, from images and values (tf.raw_ops.
+///     MaxPoolGradGrad);
+///   - average_gradient: the gradient of the images, from the gradient of the pool's value (tf.raw_ops.AvgPoolGrad).
+template <class T, pool_kind Kind>
+struct pool_op {
+  static constexpr const char* name = detail::name_of(Kind);
+  static constexpr bool takes_gradients = detail::is_gradient(Kind);
   using attributes = detail::pool_attributes;
 
   static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
-    return device::make_max_pool_gradient<T>(detail::pooling_of(p, a, p.inputs[0].extents, p.inputs[2].extents),
-                                             p.input_slots[0], p.input_slots[2], f.result, f.epilogue_on_cpu());
+    const std::uint32_t second = p.input_slots[p.node.inputs.size() - 1];
+    return new device::pooling_kernel<T, Kind>(detail::pooling_of(p, a, Kind), p.input_slots[0], second, f.result,
+                                               f.epilogue_on_cpu());
   }
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return prepare_fused(p, a, {p.output_slots[0]});
   }
+  static constexpr bool yields_zeros(const node_def&) { return Kind == pool_kind::max_gradient; }
   static constexpr operand_use use(const node_def&, std::size_t operand) {
-    return operand == 1 ? operand_use::extents : operand_use::read;
+    return Kind == pool_kind::max_gradient && operand == 1 ? operand_use::extents : operand_use::read;
   }
-  static void gradient(gradient_context&, const attributes&);
+  static void gradient(gradient_context& g, const attributes& a) {
+    using enum pool_kind;
+    const symbol x = g.input(0), up = g.upstream();
+    if constexpr (Kind == max)
+      g.set_gradient(0, record<pool_op<T, max_gradient>>({x, g.output(), up}, x.info(), a));
+    else if constexpr (Kind == average)
+      g.set_gradient(0, record<pool_op<T, average_gradient>>({up}, x.info(), a));
+    else if constexpr (Kind == average_gradient)
+      g.set_gradient(0, record<pool_op<T, average>>({up}, x.info(), a));
+    // A small change of the images does not move the maxima, so they have no second gradient.
+    else if (const symbol given = g.input(g.node.inputs.size() - 1); Kind == max_gradient && g.needs_gradient(2))
+      g.set_gradient(2, record<pool_op<T, max_choice>>({x, up}, given.info(), a));
+    else if (Kind == max_choice && g.needs_gradient(1))
+      g.set_gradient(1, record<pool_op<T, max_gradient>>({x, record<pool_op<T, max>>({x}, g.output().info(), a), up},
+                                                         x.info(), a));
+  }
 };
-
-/// Inputs: images, and values of the same extents. Output: for each window, the value at the position of the images'
-/// maximum (tf.raw_ops.MaxPoolGradGrad).
 template <class T>
-struct max_pool_choice_op {
-  static constexpr const char* name = "max_pool2d_choice";
-  using attributes = detail::pool_attributes;
-
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return device::make_max_pool_choice<T>(detail::pooling_of(p, a, p.inputs[0].extents, p.outputs[0].extents),
-                                           p.input_slots[0], p.input_slots[1], p.output_slots[0]);
-  }
-  static void gradient(gradient_context&, const attributes&);
-};
-
-/// Inputs: images. Output: the mean of each window.
+using max_pool_op = pool_op<T, pool_kind::max>;
 template <class T>
-struct average_pool_op {
-  static constexpr const char* name = "avg_pool2d";
-  using attributes = detail::pool_attributes;
-
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return device::make_average_pool<T>(detail::pooling_of(p, a, p.inputs[0].extents, p.outputs[0].extents),
-                                        p.input_slots[0], p.output_slots[0]);
-  }
-  static void gradient(gradient_context&, const attributes&);
-};
-
-/// Inputs: the gradient of the pool's value. Output: the gradient of the images (tf.raw_ops.AvgPoolGrad).
-template <class T>
-struct average_pool_gradient_op {
-  static constexpr const char* name = "avg_pool2d_gradient";
-  static constexpr bool takes_gradients = true;
-  using attributes = detail::pool_attributes;
-
-  static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
-    return device::make_average_pool_gradient<T>(detail::pooling_of(p, a, p.outputs[0].extents, p.inputs[0].extents),
-                                                 p.input_slots[0], f.result, f.epilogue_on_cpu());
-  }
-  static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return prepare_fused(p, a, {p.output_slots[0]});
-  }
-  static void gradient(gradient_context&, const attributes&);
-};
-
-template <class T>
-void max_pool_op<T>::gradient(gradient_context& g, const attributes& a) {
-  const symbol x = g.input(0);
-  g.set_gradient(0, record<max_pool_gradient_op<T>>({x, g.output(), g.upstream()}, x.info(), a));
-}
-// A small change of the images does not move the maxima, so the images have no second gradient.
-template <class T>
-void max_pool_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
-  if (g.needs_gradient(2))
-    g.set_gradient(2, record<max_pool_choice_op<T>>({g.input(0), g.upstream()}, g.input(2).info(), a));
-}
-template <class T>
-void max_pool_choice_op<T>::gradient(gradient_context& g, const attributes& a) {
-  if (!g.needs_gradient(1)) return;
-  const symbol x = g.input(0), y = record<max_pool_op<T>>({x}, g.output().info(), a);
-  g.set_gradient(1, record<max_pool_gradient_op<T>>({x, y, g.upstream()}, x.info(), a));
-}
-template <class T>
-void average_pool_op<T>::gradient(gradient_context& g, const attributes& a) {
-  g.set_gradient(0, record<average_pool_gradient_op<T>>({g.upstream()}, g.input(0).info(), a));
-}
-template <class T>
-void average_pool_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
-  g.set_gradient(0, record<average_pool_op<T>>({g.upstream()}, g.input(0).info(), a));
-}
+using average_pool_op = pool_op<T, pool_kind::average>;
 
 namespace detail {
 
-WEFT_INSTANTIATE(kernel* prepare_declared<max_pool_op<float>>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_declared<max_pool_gradient_op<float>>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_declared<max_pool_choice_op<float>>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_declared<average_pool_op<float>>(const prepare_context&));
-WEFT_INSTANTIATE(kernel* prepare_declared<average_pool_gradient_op<float>>(const prepare_context&));
-WEFT_INSTANTIATE(void gradient_of_declared<max_pool_op<float>>(gradient_context&));
-WEFT_INSTANTIATE(void gradient_of_declared<max_pool_gradient_op<float>>(gradient_context&));
-WEFT_INSTANTIATE(void gradient_of_declared<max_pool_choice_op<float>>(gradient_context&));
-WEFT_INSTANTIATE(void gradient_of_declared<average_pool_op<float>>(gradient_context&));
-WEFT_INSTANTIATE(void gradient_of_declared<average_pool_gradient_op<float>>(gradient_context&));
+#define WEFT_POOL(kind)                                                                                \
+  WEFT_INSTANTIATE(kernel* prepare_declared<pool_op<float, pool_kind::kind>>(const prepare_context&)); \
+  WEFT_INSTANTIATE(void gradient_of_declared<pool_op<float, pool_kind::kind>>(gradient_context&));
+WEFT_POOL(max)
+WEFT_POOL(max_gradient)
+WEFT_POOL(max_choice)
+WEFT_POOL(average)
+WEFT_POOL(average_gradient)
+#undef WEFT_POOL
 
 constexpr bool window_fits(const shape& images, size2d window, const window_options& o) {
-  return images.rank != 4 || has_windows(images, window.height, window.width, o);
+  return images.rank != 4 || !sensible(o) || has_windows(images, window.height, window.width, o);
 }
 
 // A window entirely in the padding would contain no elements.
@@ -197,33 +147,28 @@ struct pool_undefined_for : mistake<!is_differentiable<T>> {};
 
 /// The first mistake in a pool, if any.
 template <class Expr, size2d Window, size2d Stride, padding Padding>
-using pool_mistake = std::conditional_t<
-    pool_undefined_for<value_t<Expr>>::value, pool_undefined_for<value_t<Expr>>,
-    std::conditional_t<dims_t<Expr>::rank != 4, images_are_not_of_rank_4<dims_t<Expr>>,
-                       std::conditional_t<pool_options_out_of_range<Window, Stride, Padding>::value,
-                                          pool_options_out_of_range<Window, Stride, Padding>,
-                                          window_is_larger_than_image<dims_t<Expr>, Window, Stride, Padding>>>>;
+using pool_mistake = first_mistake<pool_undefined_for<value_t<Expr>>, images_are_not_of_rank_4<dims_t<Expr>>,
+                                   pool_options_out_of_range<Window, Stride, Padding>,
+                                   window_is_larger_than_image<dims_t<Expr>, Window, Stride, Padding>>;
 
 namespace detail {
 
 template <class Images, size2d Window, size2d Stride, padding Padding>
-struct pool_result {
-  using windows = typename numbers_of<window_options{Stride, Padding}>::type;
-  using type =
-      dims<extent_at<Images, 0>::value, windows::template rows<extent_at<Images, 1>::value, Window.height>(),
-           windows::template columns<extent_at<Images, 2>::value, Window.width>(), extent_at<Images, 3>::value>;
-};
+using pool_result = windowed<Images, typename numbers_of<window_options{Stride, Padding}>::type, Window.height,
+                             Window.width, extent_at<Images, 3>::value>;
 
-template <size2d Window, size2d Stride, padding Padding, class Expr>
-auto pool(const operation& op, const Expr& images, bool counts_padding = false) {
-  if constexpr (Expr::symbolic) gpu::compile_kernels<max_pool_op, value_t<Expr>>();
-  using D = typename pool_result<dims_t<Expr>, Window, Stride, Padding>::type;
-  const auto x = materialize(images);
-  const shape images_now = extents_of(x);
-  const window_call call = call_windows(images_now, Window.height, Window.width, images_now[3], {Stride, Padding});
-  return record_or_run<value_t<Expr>, D, device_t<Expr>>(
-      op, call.result, attribute_words(pool_attributes{call.attributes, Window.height, Window.width, counts_padding}),
-      x);
+template <pool_kind Kind, class D, class X>
+auto call_pool(const X& x, const shape& result, const pool_attributes& a) {
+  if constexpr (X::symbolic) gpu::compile_kernels<max_pool_op, value_t<X>>();
+  return call_operation<pool_op<value_t<X>, Kind>, value_t<X>, D>(result, a, x);
+}
+
+template <pool_kind Kind, size2d Window, size2d Stride, padding Padding, bool CountPadding = false, class X>
+auto pool(const X& x) {
+  const shape from = extents_of(x);
+  const window_call call = call_windows(from, Window.height, Window.width, from[3], {Stride, Padding});
+  return call_pool<Kind, pool_result<dims_t<X>, Window, Stride, Padding>>(
+      x, call.result, {call.attributes, Window.height, Window.width, CountPadding});
 }
 
 }  // namespace detail
@@ -233,10 +178,8 @@ auto max_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
                 "max_pool2d: needs floating-point images that are not smaller than the window: cast<float>(x)");
-  if constexpr (mistaken::value)
-    return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
-  else
-    return detail::pool<Window, Stride, Padding>(operation_of<max_pool_op<value_t<Expr>>>, images);
+  return detail::unless<mistaken>(
+      images, [](const auto& x) { return detail::pool<pool_kind::max, Window, Stride, Padding>(x); });
 }
 
 template <size2d Window, size2d Stride, padding Padding, bool CountPadding, Expression Expr>
@@ -244,10 +187,8 @@ auto avg_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
                 "avg_pool2d: needs floating-point images that are not smaller than the window: cast<float>(x)");
-  if constexpr (mistaken::value)
-    return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
-  else
-    return detail::pool<Window, Stride, Padding>(operation_of<average_pool_op<value_t<Expr>>>, images, CountPadding);
+  return detail::unless<mistaken>(
+      images, [](const auto& x) { return detail::pool<pool_kind::average, Window, Stride, Padding, CountPadding>(x); });
 }
 
 }  // namespace weft

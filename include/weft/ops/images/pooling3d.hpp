@@ -8,25 +8,6 @@
 /// Pools of volumes. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns the largest element of each window of volumes `[batch, depth, height, width, channels]`, for each channel
-/// (tf.nn.max_pool3d, torch.nn.functional.max_pool3d): `max_pool3d<2>(x)`, `max_pool3d<3, 2, padding3d::same>(x)`,
-/// `max_pool3d<size3d(1, 2, 2)>(x)`. For the options, element types, equal elements, NaN and gradients, see max_pool2d.
-template <size3d Window, size3d Stride = Window, padding3d Padding = padding3d::valid, Expression Expr>
-[[nodiscard]] auto max_pool3d(const Expr& volumes);
-
-/// Returns the mean of each window of volumes (tf.nn.avg_pool3d, torch.nn.functional.avg_pool3d); see max_pool3d and
-/// avg_pool2d. The means of the slices are rounded before the windows' means are computed.
-template <size3d Window, size3d Stride = Window, padding3d Padding = padding3d::valid, bool CountPadding = false,
-          Expression Expr>
-[[nodiscard]] auto avg_pool3d(const Expr& volumes);
-
-/// Returns the means of windows that divide volumes (torch.nn.functional.adaptive_avg_pool3d); see adaptive_avg_pool2d.
-template <size3d Result, Expression Expr>
-[[nodiscard]] auto adaptive_avg_pool3d(const Expr& volumes);
-/// Returns the largest elements of windows that divide volumes (torch.nn.functional.adaptive_max_pool3d).
-template <size3d Result, Expression Expr>
-[[nodiscard]] auto adaptive_max_pool3d(const Expr& volumes);
-
 namespace detail {
 
 /// Pools volumes in two passes: the slices as images, and then the depth of images `[batch, depth, height * width,
@@ -50,6 +31,21 @@ auto pool_volumes(const Expr& volumes, const F& of_slices, const Given& of_depth
   return under_extents<To>(y, shape(from[0], extents_of(y)[1], flat[1], flat[2], from[4]));
 }
 
+template <pool_kind Kind, size3d Window, size3d Stride, padding3d Padding, bool CountPadding = false, class X>
+auto pool3d(const X& x) {
+  return pool_volumes(
+      x, [](const auto& e) { return pool<Kind, Window.slice(), Stride.slice(), Padding.slice(), CountPadding>(e); },
+      [](const auto& e) {
+        return pool<Kind, size2d(Window.depth, 1), size2d(Stride.depth, 1), Padding.along_depth(), CountPadding>(e);
+      });
+}
+template <pool_kind Kind, size3d Result, class X>
+auto adaptive_pool3d(const X& x) {
+  return pool_volumes(
+      x, [](const auto& e) { return adaptive_pool<Kind, Result.height, Result.width>(e); },
+      [](const auto& e) { return adaptive_pool<Kind, Result.depth, 0>(e); });
+}
+
 }  // namespace detail
 
 /// The first mistake in a pool of volumes, if any.
@@ -58,39 +54,31 @@ using pool3d_mistake = first_mistake<pool_undefined_for<value_t<Expr>>, volumes_
                                      pool3d_options_out_of_range<Window, Stride, Padding>,
                                      window_is_larger_than_volume<dims_t<Expr>, Window, Stride, Padding>>;
 
-template <size3d Window, size3d Stride, padding3d Padding, Expression Expr>
-auto max_pool3d(const Expr& volumes) {
+/// Returns the largest element of each window of volumes `[batch, depth, height, width, channels]`, for each channel
+/// (tf.nn.max_pool3d, torch.nn.functional.max_pool3d): `max_pool3d<2>(x)`, `max_pool3d<3, 2, padding3d::same>(x)`,
+/// `max_pool3d<size3d(1, 2, 2)>(x)`. For the options, element types, equal elements, NaN and gradients, see max_pool2d.
+template <size3d Window, size3d Stride = Window, padding3d Padding = padding3d::valid, Expression Expr>
+[[nodiscard]] auto max_pool3d(const Expr& volumes) {
   using mistaken = pool3d_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
                 "max_pool3d: needs floating-point volumes [batch, depth, height, width, channels] that are not smaller "
                 "than the window: cast<float>(x)");
-  if constexpr (correct<mistaken>) {
-    return detail::pool_volumes(
-        volumes, [](const auto& x) { return max_pool2d<Window.slice(), Stride.slice(), Padding.slice()>(x); },
-        [](const auto& x) {
-          return max_pool2d<size2d(Window.depth, 1), size2d(Stride.depth, 1), Padding.along_depth()>(x);
-        });
-  } else {
-    return detail::same_after_mistake(volumes);
-  }
+  return detail::unless<mistaken>(
+      volumes, [](const auto& x) { return detail::pool3d<pool_kind::max, Window, Stride, Padding>(x); });
 }
 
-template <size3d Window, size3d Stride, padding3d Padding, bool CountPadding, Expression Expr>
-auto avg_pool3d(const Expr& volumes) {
+/// Returns the mean of each window of volumes (tf.nn.avg_pool3d, torch.nn.functional.avg_pool3d); see max_pool3d and
+/// avg_pool2d. The means of the slices are rounded before the windows' means are computed.
+template <size3d Window, size3d Stride = Window, padding3d Padding = padding3d::valid, bool CountPadding = false,
+          Expression Expr>
+[[nodiscard]] auto avg_pool3d(const Expr& volumes) {
   using mistaken = pool3d_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
                 "avg_pool3d: needs floating-point volumes [batch, depth, height, width, channels] that are not smaller "
                 "than the window: cast<float>(x)");
-  if constexpr (correct<mistaken>) {
-    return detail::pool_volumes(
-        volumes,
-        [](const auto& x) { return avg_pool2d<Window.slice(), Stride.slice(), Padding.slice(), CountPadding>(x); },
-        [](const auto& x) {
-          return avg_pool2d<size2d(Window.depth, 1), size2d(Stride.depth, 1), Padding.along_depth(), CountPadding>(x);
-        });
-  } else {
-    return detail::same_after_mistake(volumes);
-  }
+  return detail::unless<mistaken>(volumes, [](const auto& x) {
+    return detail::pool3d<pool_kind::average, Window, Stride, Padding, CountPadding>(x);
+  });
 }
 
 /// The result must have at least one element along each axis, and volumes must have elements.
@@ -103,59 +91,27 @@ using adaptive_pool3d_mistake =
     first_mistake<pool_undefined_for<value_t<Expr>>, volumes_are_not_of_rank_5<dims_t<Expr>>,
                   adaptive_result3d_out_of_range<dims_t<Expr>, Result>>;
 
-namespace detail {
-
-/// A pool of planes `[batch, depth, height * width, channels]` along the depth alone.
-template <int Depth, class X>
-auto adaptive_depth(const operation& op, const X& x) {
-  using T = value_t<X>;
-  using D = dims_t<X>;
-  // One channel for each element of a slice: `[batch, depth, 1, height * width * channels]`.
-  const auto wide = merge_axes<2>(x);
-  using Wide = dims_t<decltype(wide)>;
-  const shape from = extents_of(x);
-  const auto y = adaptive_pool<size2d(Depth, 1)>(
-      op, under_extents<dims<extent_at<D, 0>::value, extent_at<D, 1>::value, 1, extent_at<Wide, 2>::value>>(
-              wide, shape(from[0], from[1], 1, X::symbolic ? 1 : from[2] * from[3])));
-  static_assert(std::is_same_v<value_t<decltype(y)>, T>);
-  return under_extents<dims<extent_at<D, 0>::value, Depth, extent_at<D, 2>::value, extent_at<D, 3>::value>>(
-      y, shape(from[0], Depth, from[2], from[3]));
-}
-
-}  // namespace detail
-
+/// Returns the means of windows that divide volumes (torch.nn.functional.adaptive_avg_pool3d); see adaptive_avg_pool2d.
 template <size3d Result, Expression Expr>
-auto adaptive_avg_pool3d(const Expr& volumes) {
+[[nodiscard]] auto adaptive_avg_pool3d(const Expr& volumes) {
   using mistaken = adaptive_pool3d_mistake<Expr, Result>;
   static_assert(
       correct<mistaken>,
       "adaptive_avg_pool3d<size>: needs floating-point volumes [batch, depth, height, width, channels], and a "
       "size of at least 1: cast<float>(x)");
-  if constexpr (correct<mistaken>)
-    return detail::pool_volumes(
-        volumes, [](const auto& x) { return adaptive_avg_pool2d<Result.slice()>(x); },
-        [](const auto& x) {
-          return detail::adaptive_depth<Result.depth>(operation_of<average_pool_op<value_t<Expr>>>, x);
-        });
-  else
-    return detail::same_after_mistake(volumes);
+  return detail::unless<mistaken>(volumes,
+                                  [](const auto& x) { return detail::adaptive_pool3d<pool_kind::average, Result>(x); });
 }
-
+/// Returns the largest elements of windows that divide volumes (torch.nn.functional.adaptive_max_pool3d).
 template <size3d Result, Expression Expr>
-auto adaptive_max_pool3d(const Expr& volumes) {
+[[nodiscard]] auto adaptive_max_pool3d(const Expr& volumes) {
   using mistaken = adaptive_pool3d_mistake<Expr, Result>;
   static_assert(
       correct<mistaken>,
       "adaptive_max_pool3d<size>: needs floating-point volumes [batch, depth, height, width, channels], and a "
       "size of at least 1: cast<float>(x)");
-  if constexpr (correct<mistaken>)
-    return detail::pool_volumes(
-        volumes, [](const auto& x) { return adaptive_max_pool2d<Result.slice()>(x); },
-        [](const auto& x) {
-          return detail::adaptive_depth<Result.depth>(operation_of<max_pool_op<value_t<Expr>>>, x);
-        });
-  else
-    return detail::same_after_mistake(volumes);
+  return detail::unless<mistaken>(volumes,
+                                  [](const auto& x) { return detail::adaptive_pool3d<pool_kind::max, Result>(x); });
 }
 
 template <auto...>

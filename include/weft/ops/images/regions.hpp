@@ -10,43 +10,11 @@
 /// Parts of images. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns the part of images `[batch, height, width, channels]` whose upper left pixel is (Top, Left), `[batch,
-/// Height, Width, channels]` (tf.image.crop_to_bounding_box). Throws out_of_range if a run-time image is smaller.
-template <int Top, int Left, int Height, int Width, Expression Expr>
-[[nodiscard]] auto crop_to(const Expr& images);
-
-/// Returns the middle of images, `[batch, Height, Width, channels]` (torchvision's center_crop); an odd pixel more is
-/// below and to the right. tf.image.central_crop with a fraction is the same with the extents that result. Throws
-/// out_of_range if a run-time image is smaller.
-template <int Height, int Width, Expression Expr>
-[[nodiscard]] auto central_crop(const Expr& images);
-
-/// Rotates images by `Times` times 90 degrees counterclockwise (tf.image.rot90).
-template <int Times = 1, Expression Expr>
-[[nodiscard]] auto rot90(const Expr& images);
-
-/// Returns boxes of images, resized to `[boxes, Height, Width, channels]` (tf.image.crop_and_resize): box
-/// `[boxes, 4]` is (y1, x1, y2, x2) in units of height - 1 and width - 1, and may be reversed to flip the image;
-/// `images_of` `[boxes]`, std::int32_t, is the number of each box's image. Interpolates between pixels, or takes the
-/// nearest in mode `interpolation::nearest`; positions outside of the image yield `outside`. With gradients for images
-/// and boxes. An image that does not exist yields `outside`. float or double.
-template <int Height, int Width, interpolation Mode = interpolation::bilinear, Expression Expr, Expression Boxes,
-          Expression Images>
-[[nodiscard]] auto crop_and_resize(const Expr& images, const Boxes& boxes, const Images& images_of, double outside = 0);
-
 /// The options of roi_align.
 struct roi_align_options {
   double spatial_scale = 1;  ///< from the coordinates of boxes to pixels of the features
   bool aligned = true;       ///< true if pixel i covers [i, i + 1); false as in Mask R-CNN's first version
 };
-
-/// Returns the means of `Height` x `Width` parts of boxes of features, `[boxes, Height, Width, channels]`
-/// (torchvision.ops.roi_align; He et al., Mask R-CNN, 2017): box `[boxes, 4]` is (x1, y1, x2, y2), and `images_of`
-/// `[boxes]`, std::int32_t, is the number of its image. Each part is sampled at `Samples` x `Samples` positions, as
-/// with sampling_ratio = Samples; the adaptive number of samples, -1, is not available. float or double.
-template <int Height, int Width, int Samples = 2, Expression Expr, Expression Boxes, Expression Images>
-[[nodiscard]] auto roi_align(const Expr& features, const Boxes& boxes, const Images& images_of,
-                             const roi_align_options& options = {});
 
 /// Boxes must be `[n, 4]`, with one number of an image, std::int32_t, for each.
 template <class Boxes, class Images, class Index>
@@ -109,8 +77,10 @@ auto sample_boxes(const X& x, const Rows& rows, const Columns& columns, const Im
 
 }  // namespace detail
 
+/// Returns the part of images `[batch, height, width, channels]` whose upper left pixel is (Top, Left), `[batch,
+/// Height, Width, channels]` (tf.image.crop_to_bounding_box). Throws out_of_range if a run-time image is smaller.
 template <int Top, int Left, int Height, int Width, Expression Expr>
-auto crop_to(const Expr& images) {
+[[nodiscard]] auto crop_to(const Expr& images) {
   using mistaken = images_are_not_of_rank_4<dims_t<Expr>>;
   static_assert(correct<mistaken>, "crop_to<top, left, height, width>: needs images [batch, height, width, channels]");
   if constexpr (correct<mistaken>)
@@ -119,8 +89,11 @@ auto crop_to(const Expr& images) {
     return detail::same_after_mistake(images);
 }
 
+/// Returns the middle of images, `[batch, Height, Width, channels]` (torchvision's center_crop); an odd pixel more is
+/// below and to the right. tf.image.central_crop with a fraction is the same with the extents that result. Throws
+/// out_of_range if a run-time image is smaller.
 template <int Height, int Width, Expression Expr>
-auto central_crop(const Expr& images) {
+[[nodiscard]] auto central_crop(const Expr& images) {
   using mistaken = images_are_not_of_rank_4<dims_t<Expr>>;
   static_assert(correct<mistaken>, "central_crop<height, width>: needs images [batch, height, width, channels]");
   if constexpr (correct<mistaken>) {
@@ -130,8 +103,9 @@ auto central_crop(const Expr& images) {
   }
 }
 
-template <int Times, Expression Expr>
-auto rot90(const Expr& images) {
+/// Rotates images by `Times` times 90 degrees counterclockwise (tf.image.rot90).
+template <int Times = 1, Expression Expr>
+[[nodiscard]] auto rot90(const Expr& images) {
   using mistaken = images_are_not_of_rank_4<dims_t<Expr>>;
   static_assert(correct<mistaken>, "rot90<times>: needs images [batch, height, width, channels]");
   constexpr int times = (Times % 4 + 4) % 4;
@@ -147,8 +121,15 @@ auto rot90(const Expr& images) {
     return reverse<2>(transpose<0, 2, 1, 3>(images));
 }
 
-template <int Height, int Width, interpolation Mode, Expression Expr, Expression Boxes, Expression Images>
-auto crop_and_resize(const Expr& images, const Boxes& boxes, const Images& images_of, double outside) {
+/// Returns boxes of images, resized to `[boxes, Height, Width, channels]` (tf.image.crop_and_resize): box
+/// `[boxes, 4]` is (y1, x1, y2, x2) in units of height - 1 and width - 1, and may be reversed to flip the image;
+/// `images_of` `[boxes]`, std::int32_t, is the number of each box's image. Interpolates between pixels, or takes the
+/// nearest in mode `interpolation::nearest`; positions outside of the image yield `outside`. With gradients for images
+/// and boxes. An image that does not exist yields `outside`. float or double.
+template <int Height, int Width, interpolation Mode = interpolation::bilinear, Expression Expr, Expression Boxes,
+          Expression Images>
+[[nodiscard]] auto crop_and_resize(const Expr& images, const Boxes& boxes, const Images& images_of,
+                                   double outside = 0) {
   using T = value_t<Expr>;
   using mistaken = first_mistake<images_are_not_of_rank_4<dims_t<Expr>>,
                                  boxes_of_images_do_not_fit<dims_t<Boxes>, dims_t<Images>, value_t<Images>>,
@@ -157,9 +138,7 @@ auto crop_and_resize(const Expr& images, const Boxes& boxes, const Images& image
       correct<mistaken>,
       "crop_and_resize<height, width>: needs images [batch, height, width, channels], boxes [n, 4] of the same "
       "type, float or double, and std::int32_t numbers of images [n]");
-  if constexpr (correct<mistaken>) {
-    const auto x = materialize(images);
-    const auto b = materialize(boxes);
+  return detail::unless<mistaken>(images, boxes, [&](const auto& x, const auto& b) {
     const auto positions = [](const auto& from, const auto& to, const auto& extent, const auto& part, bool one) {
       const auto last = extent - T(1);
       if (one) return materialize((from + to) * T(0.5) * last + T(0) * part);
@@ -173,13 +152,16 @@ auto crop_and_resize(const Expr& images, const Boxes& boxes, const Images& image
         detail::corner_of<1>(b), detail::corner_of<3>(b), detail::extent_as<T, 2>(x),
         detail::numbers_along<T, Width, 2>([](int i) { return Width > 1 ? double(i) / (Width - 1) : 0; }), Width == 1);
     return detail::sample_boxes<Mode>(x, rows, columns, images_of, 0, outside);
-  } else {
-    return detail::after_mistake<T, dims_t<Expr>>(images, boxes);
-  }
+  });
 }
 
-template <int Height, int Width, int Samples, Expression Expr, Expression Boxes, Expression Images>
-auto roi_align(const Expr& features, const Boxes& boxes, const Images& images_of, const roi_align_options& options) {
+/// Returns the means of `Height` x `Width` parts of boxes of features, `[boxes, Height, Width, channels]`
+/// (torchvision.ops.roi_align; He et al., Mask R-CNN, 2017): box `[boxes, 4]` is (x1, y1, x2, y2), and `images_of`
+/// `[boxes]`, std::int32_t, is the number of its image. Each part is sampled at `Samples` x `Samples` positions, as
+/// with sampling_ratio = Samples; the adaptive number of samples, -1, is not available. float or double.
+template <int Height, int Width, int Samples = 2, Expression Expr, Expression Boxes, Expression Images>
+[[nodiscard]] auto roi_align(const Expr& features, const Boxes& boxes, const Images& images_of,
+                             const roi_align_options& options = {}) {
   using T = value_t<Expr>;
   using mistaken = first_mistake<images_are_not_of_rank_4<dims_t<Expr>>,
                                  boxes_of_images_do_not_fit<dims_t<Boxes>, dims_t<Images>, value_t<Images>>,

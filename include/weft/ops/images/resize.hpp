@@ -16,38 +16,6 @@ namespace weft {
 /// Whether a smaller image is filtered, so that no detail of the original becomes a pattern in it.
 enum class antialias : unsigned char { off, on };
 
-/// Resizes images `[batch, height, width, channels]` to `[batch, Height, Width, channels]` by taking the nearest pixel
-/// (tf.image.resize with method "nearest", mode "nearest-exact" of torch.nn.functional.interpolate). Positions are
-/// computed in integers. All element types. Throws out_of_range if an image has no pixels.
-///
-/// All functions of this header accept a size known only at run time. In a graph, another value determines it:
-/// `resize_nearest<dyn<"h">, dyn<"w">>(images)`. For tensors, pass it: `resize_nearest<dyn<"h">, dyn<"w">>(images,
-/// size2d(480, 640))`.
-template <auto Height, auto Width, resize_coordinates Coordinates = resize_coordinates::half_pixel, Expression Expr>
-[[nodiscard]] auto resize_nearest(const Expr& images, size2d size = 0);
-
-/// Resizes images `[batch, height, width, channels]` to `[batch, Height, Width, channels]` by interpolating between the
-/// four nearest pixels (tf.image.resize, mode "bilinear" of torch.nn.functional.interpolate): float or double.
-/// Positions beyond the outermost pixels take their values. With `antialias::on`, as in `resize_bilinear<64, 64,
-/// resize_coordinates::half_pixel, antialias::on>(images)`, the filter widens by the factor by which an image shrinks
-/// (antialias=True in both libraries); this needs half_pixel. Throws out_of_range if an image has no pixels.
-template <auto Height, auto Width, resize_coordinates Coordinates = resize_coordinates::half_pixel,
-          antialias Filter = antialias::off, Expression Expr>
-[[nodiscard]] auto resize_bilinear(const Expr& images, size2d size = 0);
-
-/// Resizes images by cubic convolution of sixteen pixels (mode "bicubic" of torch.nn.functional.interpolate): see
-/// resize_bilinear. The parameter of the cubic is -0.75, and pixels beyond the image equal the outermost ones; with
-/// `antialias::on` it is -0.5 and such pixels do not count, as in PyTorch and TensorFlow.
-template <auto Height, auto Width, resize_coordinates Coordinates = resize_coordinates::half_pixel,
-          antialias Filter = antialias::off, Expression Expr>
-[[nodiscard]] auto resize_bicubic(const Expr& images, size2d size = 0);
-
-/// Resizes images by averaging the part of the original that each pixel covers, of which pixels at its edge count in
-/// part (tf.image.resize with method "area"): see resize_bilinear. The mode "area" of torch.nn.functional.interpolate
-/// is adaptive_avg_pool2d, in which they count fully.
-template <auto Height, auto Width, Expression Expr>
-[[nodiscard]] auto resize_area(const Expr& images, size2d size = 0);
-
 /// The new height and width must be extents of at least 1, and images must have pixels.
 template <class Images, auto Height, auto Width>
 struct resize_extents_out_of_range
@@ -171,8 +139,15 @@ using resample_mistake =
     first_mistake<images_are_not_of_rank_4<dims_t<Expr>>, resize_extents_out_of_range<dims_t<Expr>, Height, Width>,
                   antialias_needs_half_pixels<How, Filter>, not_floating<value_t<Expr>>>;
 
-template <auto Height, auto Width, resize_coordinates Coordinates, Expression Expr>
-auto resize_nearest(const Expr& images, size2d size) {
+/// Resizes images `[batch, height, width, channels]` to `[batch, Height, Width, channels]` by taking the nearest pixel
+/// (tf.image.resize with method "nearest", mode "nearest-exact" of torch.nn.functional.interpolate). Positions are
+/// computed in integers. All element types. Throws out_of_range if an image has no pixels.
+///
+/// All functions of this header accept a size known only at run time. In a graph, another value determines it:
+/// `resize_nearest<dyn<"h">, dyn<"w">>(images)`. For tensors, pass it: `resize_nearest<dyn<"h">, dyn<"w">>(images,
+/// size2d(480, 640))`.
+template <auto Height, auto Width, resize_coordinates Coordinates = resize_coordinates::half_pixel, Expression Expr>
+[[nodiscard]] auto resize_nearest(const Expr& images, size2d size = 0) {
   using D = dims_t<Expr>;
   using mistaken = first_mistake<images_are_not_of_rank_4<D>, resize_extents_out_of_range<D, Height, Width>>;
   static_assert(correct<mistaken>, "resize_nearest<height, width>: needs images [batch, height, width, channels]");
@@ -182,8 +157,14 @@ auto resize_nearest(const Expr& images, size2d size) {
     return detail::same_after_mistake(images);
 }
 
-template <auto Height, auto Width, resize_coordinates Coordinates, antialias Filter, Expression Expr>
-auto resize_bilinear(const Expr& images, size2d size) {
+/// Resizes images `[batch, height, width, channels]` to `[batch, Height, Width, channels]` by interpolating between the
+/// four nearest pixels (tf.image.resize, mode "bilinear" of torch.nn.functional.interpolate): float or double.
+/// Positions beyond the outermost pixels take their values. With `antialias::on`, as in `resize_bilinear<64, 64,
+/// resize_coordinates::half_pixel, antialias::on>(images)`, the filter widens by the factor by which an image shrinks
+/// (antialias=True in both libraries); this needs half_pixel. Throws out_of_range if an image has no pixels.
+template <auto Height, auto Width, resize_coordinates Coordinates = resize_coordinates::half_pixel,
+          antialias Filter = antialias::off, Expression Expr>
+[[nodiscard]] auto resize_bilinear(const Expr& images, size2d size = 0) {
   using mistaken = resample_mistake<Expr, Height, Width, Coordinates, Filter>;
   static_assert(correct<mistaken>,
                 "resize_bilinear<height, width>: needs float or double images [batch, height, width, channels]: "
@@ -195,8 +176,12 @@ auto resize_bilinear(const Expr& images, size2d size) {
     return detail::same_after_mistake(images);
 }
 
-template <auto Height, auto Width, resize_coordinates Coordinates, antialias Filter, Expression Expr>
-auto resize_bicubic(const Expr& images, size2d size) {
+/// Resizes images by cubic convolution of sixteen pixels (mode "bicubic" of torch.nn.functional.interpolate): see
+/// resize_bilinear. The parameter of the cubic is -0.75, and pixels beyond the image equal the outermost ones; with
+/// `antialias::on` it is -0.5 and such pixels do not count, as in PyTorch and TensorFlow.
+template <auto Height, auto Width, resize_coordinates Coordinates = resize_coordinates::half_pixel,
+          antialias Filter = antialias::off, Expression Expr>
+[[nodiscard]] auto resize_bicubic(const Expr& images, size2d size = 0) {
   using mistaken = resample_mistake<Expr, Height, Width, Coordinates, Filter>;
   static_assert(correct<mistaken>,
                 "resize_bicubic<height, width>: needs float or double images [batch, height, width, channels]: "
@@ -208,8 +193,11 @@ auto resize_bicubic(const Expr& images, size2d size) {
     return detail::same_after_mistake(images);
 }
 
+/// Resizes images by averaging the part of the original that each pixel covers, of which pixels at its edge count in
+/// part (tf.image.resize with method "area"): see resize_bilinear. The mode "area" of torch.nn.functional.interpolate
+/// is adaptive_avg_pool2d, in which they count fully.
 template <auto Height, auto Width, Expression Expr>
-auto resize_area(const Expr& images, size2d size) {
+[[nodiscard]] auto resize_area(const Expr& images, size2d size = 0) {
   constexpr auto how = resize_coordinates::half_pixel;
   using mistaken = resample_mistake<Expr, Height, Width, how, antialias::off>;
   static_assert(correct<mistaken>,

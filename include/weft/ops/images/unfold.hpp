@@ -20,20 +20,6 @@ struct unfold_options {
   depth_order order = depth_order::dcr;  ///< of the channels: dcr as in TensorFlow, crd as in PyTorch
 };
 
-/// Returns the pixels of each window of images `[batch, height, width, channels]` as channels, `[batch, rows, columns,
-/// window height * window width * channels]` (tf.image.extract_patches): `unfold<unfold_options{.window = 3}>(x)` of
-/// `[batch, 28, 28, 8]` is `[batch, 26, 26, 72]`. Padding is 0. All element types. With `.order = depth_order::crd`,
-/// channels are ordered as in torch.nn.functional.unfold, whose result `[batch, channels, windows]` is
-/// `swapaxes<1, 2>(flatten<1, 2>(y))`.
-template <unfold_options Options, Expression Expr>
-[[nodiscard]] auto unfold(const Expr& images);
-
-/// Adds windows at their places in images of the given height and width, a number or a name: the transpose of unfold
-/// (torch.nn.functional.fold). `fold<28, 28, unfold_options{.window = 3}>(y)` of `[batch, 26, 26, 72]` is `[batch, 28,
-/// 28, 8]`. Elements are numbers. Throws invalid_argument if run-time extents do not fit.
-template <auto Height, auto Width, unfold_options Options, Expression Expr>
-[[nodiscard]] auto fold(const Expr& patches);
-
 namespace detail {
 
 constexpr window_options windows_of(const unfold_options& o) { return {o.stride, o.pad, o.dilation}; }
@@ -200,8 +186,13 @@ inline void unfold_op::gradient(gradient_context& g, attributes a) {
 
 WEFT_COLD_END
 
+/// Returns the pixels of each window of images `[batch, height, width, channels]` as channels, `[batch, rows, columns,
+/// window height * window width * channels]` (tf.image.extract_patches): `unfold<unfold_options{.window = 3}>(x)` of
+/// `[batch, 28, 28, 8]` is `[batch, 26, 26, 72]`. Padding is 0. All element types. With `.order = depth_order::crd`,
+/// channels are ordered as in torch.nn.functional.unfold, whose result `[batch, channels, windows]` is
+/// `swapaxes<1, 2>(flatten<1, 2>(y))`.
 template <unfold_options Options, Expression Expr>
-auto unfold(const Expr& images) {
+[[nodiscard]] auto unfold(const Expr& images) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistaken = first_mistake<images_are_not_of_rank_4<D>, windows_do_not_fit<D, Options>>;
@@ -221,8 +212,11 @@ auto unfold(const Expr& images) {
   }
 }
 
+/// Adds windows at their places in images of the given height and width, a number or a name: the transpose of unfold
+/// (torch.nn.functional.fold). `fold<28, 28, unfold_options{.window = 3}>(y)` of `[batch, 26, 26, 72]` is `[batch, 28,
+/// 28, 8]`. Elements are numbers. Throws invalid_argument if run-time extents do not fit.
 template <auto Height, auto Width, unfold_options Options, Expression Expr>
-auto fold(const Expr& patches) {
+[[nodiscard]] auto fold(const Expr& patches) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistaken = first_mistake<images_are_not_of_rank_4<D>, reduction_undefined_for<T>,

@@ -114,6 +114,11 @@ struct numbers_of {
                               O.pad.top + O.pad.bottom, O.pad.left + O.pad.right>;
 };
 
+/// The extents of a result with a window for each place in the images, and a given last extent.
+template <class Images, class Numbers, std::int64_t Height, std::int64_t Width, auto Last>
+using windowed = dims<extent_at<Images, 0>::value, Numbers::template rows<extent_at<Images, 1>::value, Height>(),
+                      Numbers::template columns<extent_at<Images, 2>::value, Width>(), Last>;
+
 /// The strides, dilations and paddings of convolutions, their gradients and pools.
 struct window_attributes {
   attribute<std::int64_t> stride_height, stride_width, dilation_height, dilation_width;

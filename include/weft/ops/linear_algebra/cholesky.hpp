@@ -5,20 +5,6 @@
 
 namespace weft {
 
-/// Returns the lower triangular l with l l' = a for symmetric positive definite matrices `[..., n, n]`, float or double
-/// (tf.linalg.cholesky). Reads only the lower triangle. Throws invalid_argument if a matrix is not positive definite.
-/// The gradient is symmetric (torch.linalg.cholesky). Runs on the CPU.
-template <Expression Expr>
-[[nodiscard]] auto cholesky(const Expr& e);
-
-/// Solves a x = b for x, given l = cholesky(a), with l `[..., n, n]` and b `[..., n, m]` (tf.linalg.cholesky_solve;
-/// torch.cholesky_solve takes b first).
-template <Expression L, Expression B>
-[[nodiscard]] auto cholesky_solve(const L& l, const B& b) {
-  const auto lower = materialize(l);
-  return triangular_solve(lower, triangular_solve(lower, b), {.adjoint = true});
-}
-
 WEFT_COLD_BEGIN
 
 template <class T>
@@ -40,19 +26,26 @@ struct cholesky_op {
 
 WEFT_COLD_END
 
+/// Returns the lower triangular l with l l' = a for symmetric positive definite matrices `[..., n, n]`, float or double
+/// (tf.linalg.cholesky). Reads only the lower triangle. Throws invalid_argument if a matrix is not positive definite.
+/// The gradient is symmetric (torch.linalg.cholesky). Runs on the CPU.
 template <Expression Expr>
-auto cholesky(const Expr& e) {
+[[nodiscard]] auto cholesky(const Expr& e) {
   using T = value_t<Expr>;
-  using D = dims_t<Expr>;
-  using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
-  static_assert(correct<mistake>, "cholesky: needs square matrices [..., n, n] of float or double: cast<float>(x)");
-  if constexpr (!correct<mistake>) {
-    return detail::after_mistake<T, D>(e);
-  } else {
+  static_assert(correct<square_mistake<Expr>>,
+                "cholesky: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  return detail::unless<square_mistake<Expr>>(e, [](const auto& x) {
     detail::compile_matrix_gradients<T, Expr>();
-    const auto x = materialize(e);
-    return call_operation<cholesky_op<T>, T, D>(extents_of(x), {}, x);
-  }
+    return call_operation<cholesky_op<T>, T, dims_t<Expr>>(extents_of(x), {}, x);
+  });
+}
+
+/// Solves a x = b for x, given l = cholesky(a), with l `[..., n, n]` and b `[..., n, m]` (tf.linalg.cholesky_solve;
+/// torch.cholesky_solve takes b first).
+template <Expression L, Expression B>
+[[nodiscard]] auto cholesky_solve(const L& l, const B& b) {
+  const auto lower = materialize(l);
+  return triangular_solve(lower, triangular_solve(lower, b), {.adjoint = true});
 }
 
 }  // namespace weft

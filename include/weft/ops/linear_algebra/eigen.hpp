@@ -8,23 +8,6 @@
 /// infinite or NaN. They run on the CPU.
 namespace weft {
 
-/// Returns the eigenvalues `[..., n]` in ascending order and the eigenvectors, the columns of `[..., n, n]`, of
-/// symmetric matrices (tf.linalg.eigh, torch.linalg.eigh): `auto [values, vectors] = eigh(a)`. Reads only the lower
-/// triangle. The signs of eigenvectors are arbitrary, and their gradients require distinct eigenvalues. The gradient is
-/// that of a symmetric matrix, as in PyTorch.
-template <Expression Expr>
-[[nodiscard]] auto eigh(const Expr& e);
-
-/// Returns the eigenvalues of symmetric matrices in ascending order (torch.linalg.eigvalsh). A step computes no
-/// eigenvectors unless a gradient reads them.
-template <Expression Expr>
-[[nodiscard]] auto eigvalsh(const Expr& e);
-
-/// Returns the real and imaginary parts of the eigenvalues of any real matrices, `[..., n]` each and in no order
-/// (tf.linalg.eigvals, torch.linalg.eigvals): `auto [real, imaginary] = eigvals(a)`. Has no gradient.
-template <Expression Expr>
-[[nodiscard]] auto eigvals(const Expr& e);
-
 WEFT_COLD_BEGIN
 
 /// Results: the values and the vectors, or the values alone.
@@ -61,9 +44,6 @@ WEFT_COLD_END
 
 namespace detail {
 
-template <class Expr>
-using eigen_mistake = first_mistake<matrices_are_not_square<dims_t<Expr>>, not_floating<value_t<Expr>>>;
-
 template <class X>
 auto values_of_columns(const X& x) {
   return typed_result<value_t<X>, column_vectors<dims_t<X>>>{without_axis(extents_of(x), dims_t<X>::rank - 1)};
@@ -71,12 +51,16 @@ auto values_of_columns(const X& x) {
 
 }  // namespace detail
 
+/// Returns the eigenvalues `[..., n]` in ascending order and the eigenvectors, the columns of `[..., n, n]`, of
+/// symmetric matrices (tf.linalg.eigh, torch.linalg.eigh): `auto [values, vectors] = eigh(a)`. Reads only the lower
+/// triangle. The signs of eigenvectors are arbitrary, and their gradients require distinct eigenvalues. The gradient is
+/// that of a symmetric matrix, as in PyTorch.
 template <Expression Expr>
-auto eigh(const Expr& e) {
+[[nodiscard]] auto eigh(const Expr& e) {
   using T = value_t<Expr>;
-  using mistake = detail::eigen_mistake<Expr>;
-  static_assert(correct<mistake>, "eigh: needs square matrices [..., n, n] of float or double: cast<float>(x)");
-  if constexpr (correct<mistake>) {
+  static_assert(correct<square_mistake<Expr>>,
+                "eigh: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  if constexpr (correct<square_mistake<Expr>>) {
     detail::compile_matrix_gradients<T, Expr>();
     const auto x = materialize(e);
     return call_operation<eigh_op<T>>(
@@ -86,25 +70,27 @@ auto eigh(const Expr& e) {
   }
 }
 
+/// Returns the eigenvalues of symmetric matrices in ascending order (torch.linalg.eigvalsh). A step computes no
+/// eigenvectors unless a gradient reads them.
 template <Expression Expr>
-auto eigvalsh(const Expr& e) {
-  using mistake = detail::eigen_mistake<Expr>;
-  static_assert(correct<mistake>, "eigvalsh: needs square matrices [..., n, n] of float or double: cast<float>(x)");
-  if constexpr (!correct<mistake>) {
-    return detail::same_after_mistake(e);
-  } else if constexpr (Expr::symbolic) {
-    return std::get<0>(eigh(e));
-  } else {
-    const auto x = materialize(e);
-    return std::get<0>(call_operation<eigh_op<value_t<Expr>>>(std::tuple{detail::values_of_columns(x)}, {}, x));
-  }
+[[nodiscard]] auto eigvalsh(const Expr& e) {
+  static_assert(correct<square_mistake<Expr>>,
+                "eigvalsh: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  return detail::unless<square_mistake<Expr>>(e, [](const auto& x) {
+    if constexpr (Expr::symbolic)
+      return std::get<0>(eigh(x));
+    else
+      return std::get<0>(call_operation<eigh_op<value_t<Expr>>>(std::tuple{detail::values_of_columns(x)}, {}, x));
+  });
 }
 
+/// Returns the real and imaginary parts of the eigenvalues of any real matrices, `[..., n]` each and in no order
+/// (tf.linalg.eigvals, torch.linalg.eigvals): `auto [real, imaginary] = eigvals(a)`. Has no gradient.
 template <Expression Expr>
-auto eigvals(const Expr& e) {
-  using mistake = detail::eigen_mistake<Expr>;
-  static_assert(correct<mistake>, "eigvals: needs square matrices [..., n, n] of float or double: cast<float>(x)");
-  if constexpr (correct<mistake>) {
+[[nodiscard]] auto eigvals(const Expr& e) {
+  static_assert(correct<square_mistake<Expr>>,
+                "eigvals: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  if constexpr (correct<square_mistake<Expr>>) {
     const auto x = materialize(e);
     const auto part = detail::values_of_columns(x);
     return call_operation<eigvals_op<value_t<Expr>>>(std::tuple{part, part}, {}, x);

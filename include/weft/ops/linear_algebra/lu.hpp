@@ -11,29 +11,6 @@
 /// Inverses, determinants and linear systems by LU factorization, for one matrix or many. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns the inverse of each matrix, `[..., n, n]`, float or double (tf.linalg.inv), by LU factorization with partial
-/// pivoting. Throws invalid_argument if a pivot is 0.
-template <Expression Expr>
-[[nodiscard]] auto inverse(const Expr& e);
-
-/// Returns the determinant of each matrix, `[..., n, n]`, float or double (tf.linalg.det). It is 0 if a pivot is 0. The
-/// gradient is the matrix of cofactors, even of singular matrices (torch.linalg.det; TensorFlow throws). Second
-/// gradients throw invalid_argument if a pivot is 0.
-template <Expression Expr>
-[[nodiscard]] auto determinant(const Expr& e);
-
-/// Returns the sign, -1, 0 or 1, and the logarithm of the magnitude of the determinant of each matrix, `[..., n, n]`,
-/// float or double (tf.linalg.slogdet): `auto [sign, log_magnitude] = slogdet(a)`. They are 0 and -inf if a pivot is 0;
-/// the gradient then throws invalid_argument.
-template <Expression Expr>
-[[nodiscard]] auto slogdet(const Expr& e);
-
-/// Solves a x = b for x, with a `[..., n, n]` and b `[..., n, m]`, float or double (tf.linalg.solve): `solve(a, b)`;
-/// `solve<transpose_of::a>(a, b)` transposes a. Uses LU factorization with partial pivoting. Throws invalid_argument if
-/// a pivot is 0.
-template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
-[[nodiscard]] auto solve(const A& a, const B& b);
-
 WEFT_COLD_BEGIN
 
 /// The inverse of each matrix or, if `transposed`, of its transpose.
@@ -45,7 +22,7 @@ struct inverse_op {
   };
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return new detail::lu_kernel<T, detail::lu_task::inverse>(p, a.transposed);
+    return detail::prepare_lu<detail::lu_kind::inverse, T>(p, a.transposed);
   }
   /// -Y' G Y' or, if transposed, -Y G' Y.
   static void gradient(gradient_context& g, const attributes& a) {
@@ -66,7 +43,7 @@ struct inverse_of_determinant_op : inverse_op<T> {
 template <class T>
 struct cofactors_op {
   static constexpr const char* name = "cofactors";
-  static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::cofactors>(p); }
+  static kernel* prepare(const prepare_context& p) { return detail::prepare_lu<detail::lu_kind::cofactors, T>(p); }
   /// With Y the inverse of A': sum(G C) Y - C G' Y. Undefined for a singular matrix.
   static void gradient(gradient_context& g) {
     const std::size_t rank = g.input(0).extents().rank;
@@ -79,7 +56,7 @@ struct cofactors_op {
 template <class T>
 struct determinant_op {
   static constexpr const char* name = "determinant";
-  static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::determinant>(p); }
+  static kernel* prepare(const prepare_context& p) { return detail::prepare_lu<detail::lu_kind::determinant, T>(p); }
   static void gradient(gradient_context& g) {
     const std::size_t rank = g.input(0).extents().rank;
     g.set_gradient(
@@ -91,7 +68,7 @@ struct determinant_op {
 template <class T>
 struct slogdet_op {
   static constexpr const char* name = "slogdet";
-  static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::slogdet>(p); }
+  static kernel* prepare(const prepare_context& p) { return detail::prepare_lu<detail::lu_kind::slogdet, T>(p); }
   static void gradient(gradient_context& g) {
     if (!g.has_upstream(1)) return;
     const std::size_t rank = g.input(0).extents().rank;
@@ -107,7 +84,7 @@ struct solve_op {
   using attributes = typename inverse_op<T>::attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
-    return new detail::lu_kernel<T, detail::lu_task::solve>(p, a.transposed);
+    return detail::prepare_lu<detail::lu_kind::solve, T>(p, a.transposed);
   }
   static void gradient(gradient_context& g, const attributes& a) {
     const symbol x = g.output(0);
@@ -124,73 +101,82 @@ WEFT_COLD_END
 template <class A, class B>
 struct right_sides_differ : mistake<A::rank != B::rank || !detail::matmul_fits(A::spec, B::spec, transpose_of::a)> {};
 
-template <Expression Expr>
-auto inverse(const Expr& e) {
-  using T = value_t<Expr>;
-  using D = dims_t<Expr>;
-  using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
-  static_assert(correct<mistake>, "inverse: needs square matrices [..., n, n] of float or double: cast<float>(x)");
-  if constexpr (!correct<mistake>) {
-    return detail::after_mistake<T, D>(e);
-  } else {
-    if constexpr (Expr::symbolic) gpu::compile_kernels<matmul_op, T>();
-    const auto x = materialize(e);
-    return call_operation<inverse_op<T>, T, D>(extents_of(x), {false}, x);
-  }
+/// The first mistake in square matrices and their right sides, if any.
+template <class A, class B>
+using system_mistake = first_mistake<matrices_are_not_square<dims_t<A>>, right_sides_differ<dims_t<A>, dims_t<B>>,
+                                     element_types_differ<value_t<A>, value_t<B>>, not_floating<value_t<A>>>;
+
+namespace detail {
+
+/// A number for each matrix of x.
+template <class T, class X>
+auto number_of_matrices(const X& x) {
+  constexpr std::size_t rank = dims_t<X>::rank;
+  shape extents = extents_of(x);
+  extents.rank -= 2;
+  return typed_result<T, without_axes<dims_t<X>, std::uint32_t{3} << (rank - 2)>>{extents};
 }
 
+}  // namespace detail
+
+/// Returns the inverse of each matrix, `[..., n, n]`, float or double (tf.linalg.inv), by LU factorization with partial
+/// pivoting. Throws invalid_argument if a pivot is 0.
 template <Expression Expr>
-auto determinant(const Expr& e) {
+[[nodiscard]] auto inverse(const Expr& e) {
   using T = value_t<Expr>;
-  using D = dims_t<Expr>;
-  using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
-  static_assert(correct<mistake>, "determinant: needs square matrices [..., n, n] of float or double: cast<float>(x)");
-  if constexpr (!correct<mistake>) {
-    return detail::after_mistake<T, dims<>>(e);
-  } else {
+  static_assert(correct<square_mistake<Expr>>,
+                "inverse: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  return detail::unless<square_mistake<Expr>>(e, [](const auto& x) {
     if constexpr (Expr::symbolic) gpu::compile_kernels<matmul_op, T>();
-    const auto x = materialize(e);
-    shape extents = extents_of(x);
-    extents.rank -= 2;
-    return call_operation<determinant_op<T>, T, without_axes<D, std::uint32_t{3} << (D::rank - 2)>>(extents, {}, x);
-  }
+    return call_operation<inverse_op<T>, T, dims_t<Expr>>(extents_of(x), {false}, x);
+  });
 }
 
+/// Returns the determinant of each matrix, `[..., n, n]`, float or double (tf.linalg.det). It is 0 if a pivot is 0. The
+/// gradient is the matrix of cofactors, even of singular matrices (torch.linalg.det; TensorFlow throws). Second
+/// gradients throw invalid_argument if a pivot is 0.
 template <Expression Expr>
-auto slogdet(const Expr& e) {
+[[nodiscard]] auto determinant(const Expr& e) {
   using T = value_t<Expr>;
-  using D = dims_t<Expr>;
-  using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
-  static_assert(correct<mistake>, "slogdet: needs square matrices [..., n, n] of float or double: cast<float>(x)");
-  if constexpr (!correct<mistake>) {
-    return std::tuple{detail::after_mistake<T, dims<>>(e), detail::after_mistake<T, dims<>>(e)};
-  } else {
+  static_assert(correct<square_mistake<Expr>>,
+                "determinant: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  return detail::unless<square_mistake<Expr>>(e, [](const auto& x) {
+    if constexpr (Expr::symbolic) gpu::compile_kernels<matmul_op, T>();
+    return std::get<0>(call_operation<determinant_op<T>>(std::tuple{detail::number_of_matrices<T>(x)}, {}, x));
+  });
+}
+
+/// Returns the sign, -1, 0 or 1, and the logarithm of the magnitude of the determinant of each matrix, `[..., n, n]`,
+/// float or double (tf.linalg.slogdet): `auto [sign, log_magnitude] = slogdet(a)`. They are 0 and -inf if a pivot is 0;
+/// the gradient then throws invalid_argument.
+template <Expression Expr>
+[[nodiscard]] auto slogdet(const Expr& e) {
+  using T = value_t<Expr>;
+  static_assert(correct<square_mistake<Expr>>,
+                "slogdet: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  if constexpr (correct<square_mistake<Expr>>) {
     if constexpr (Expr::symbolic) gpu::compile_kernels<matmul_op, T>();
     const auto x = materialize(e);
-    shape extents = extents_of(x);
-    extents.rank -= 2;
-    const typed_result<T, without_axes<D, std::uint32_t{3} << (D::rank - 2)>> each{extents};
+    const auto each = detail::number_of_matrices<T>(x);
     return call_operation<slogdet_op<T>>(std::tuple{each, each}, {}, x);
+  } else {
+    return std::tuple{detail::after_mistake<T, dims<>>(e), detail::after_mistake<T, dims<>>(e)};
   }
 }
 
-template <transpose_of Transposed, Expression A, Expression B>
-auto solve(const A& a, const B& b) {
+/// Solves a x = b for x, with a `[..., n, n]` and b `[..., n, m]`, float or double (tf.linalg.solve): `solve(a, b)`;
+/// `solve<transpose_of::a>(a, b)` transposes a. Uses LU factorization with partial pivoting. Throws invalid_argument if
+/// a pivot is 0.
+template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
+[[nodiscard]] auto solve(const A& a, const B& b) {
   static_assert(Transposed == transpose_of::none || Transposed == transpose_of::a, "solve: only a can be transposed");
   using T = value_t<A>;
-  using DA = dims_t<A>;
-  using DB = dims_t<B>;
-  using mistake = first_mistake<matrices_are_not_square<DA>, right_sides_differ<DA, DB>,
-                                element_types_differ<T, value_t<B>>, not_floating<T>>;
+  using mistake = system_mistake<A, B>;
   static_assert(correct<mistake>, "solve: needs [..., n, n] and [..., n, m] of float or double: cast<float>(x)");
-  if constexpr (!correct<mistake>) {
-    return detail::after_mistake<T, DB>(a, b);
-  } else {
+  return detail::unless<mistake>(a, b, [](const auto& x, const auto& y) {
     if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<matmul_op, T>();
-    const auto x = materialize(a);
-    const auto y = materialize(b);
-    return call_operation<solve_op<T>, T, DB>(extents_of(y), {Transposed == transpose_of::a}, x, y);
-  }
+    return call_operation<solve_op<T>, T, dims_t<B>>(extents_of(y), {Transposed == transpose_of::a}, x, y);
+  });
 }
 
 }  // namespace weft

@@ -9,16 +9,6 @@
 /// Functions of square matrices `[..., n, n]`, float or double.
 namespace weft {
 
-/// Returns the exponential of each matrix (tf.linalg.expm, torch.linalg.matrix_exp). It is NaN if an element is
-/// infinite or NaN. Runs on the CPU.
-template <Expression Expr>
-[[nodiscard]] auto matrix_exp(const Expr& e);
-
-/// Returns the N-th power of each matrix (torch.linalg.matrix_power): `matrix_power<3>(a)`. A negative power is that of
-/// the inverse, and power 0 is the identity.
-template <int Power, Expression Expr>
-[[nodiscard]] auto matrix_power(const Expr& e);
-
 WEFT_COLD_BEGIN
 
 /// The exponential of the first operand or, if there are others, its derivative in their directions. Derivatives are
@@ -47,24 +37,24 @@ struct matrix_exp_op {
 
 WEFT_COLD_END
 
+/// Returns the exponential of each matrix (tf.linalg.expm, torch.linalg.matrix_exp). It is NaN if an element is
+/// infinite or NaN. Runs on the CPU.
 template <Expression Expr>
-auto matrix_exp(const Expr& e) {
+[[nodiscard]] auto matrix_exp(const Expr& e) {
   using T = value_t<Expr>;
-  using D = dims_t<Expr>;
-  using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
-  static_assert(correct<mistake>, "matrix_exp: needs square matrices [..., n, n] of float or double: cast<float>(x)");
-  if constexpr (!correct<mistake>) {
-    return detail::after_mistake<T, D>(e);
-  } else {
+  static_assert(correct<square_mistake<Expr>>,
+                "matrix_exp: needs square matrices [..., n, n] of float or double: cast<float>(x)");
+  return detail::unless<square_mistake<Expr>>(e, [](const auto& x) {
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
-    const auto x = materialize(e);
-    return call_operation<matrix_exp_op<T>, T, D>(extents_of(x), {}, x);
-  }
+    return call_operation<matrix_exp_op<T>, T, dims_t<Expr>>(extents_of(x), {}, x);
+  });
 }
 
+/// Returns the N-th power of each matrix (torch.linalg.matrix_power): `matrix_power<3>(a)`. A negative power is that of
+/// the inverse, and power 0 is the identity.
 template <int Power, Expression Expr>
-auto matrix_power(const Expr& e) {
-  using mistake = first_mistake<matrices_are_not_square<dims_t<Expr>>, not_floating<value_t<Expr>>>;
+[[nodiscard]] auto matrix_power(const Expr& e) {
+  using mistake = square_mistake<Expr>;
   static_assert(correct<mistake>, "matrix_power: needs square matrices [..., n, n] of float or double: cast<float>(x)");
   if constexpr (!correct<mistake>) {
     return detail::same_after_mistake(e);

@@ -9,20 +9,6 @@ namespace weft {
 /// How many columns qr returns: of m x n matrices with m >= n, the first n (reduced) or all m.
 enum class qr_mode : unsigned char { reduced, complete };
 
-/// Factorizes matrices `[..., m, n]` of float or double into q with orthonormal columns and an upper triangular r, q r
-/// = a (tf.linalg.qr, torch.linalg.qr): `auto [q, r] = qr(a)` are `[..., m, k]` and `[..., k, n]`, k the smaller of m
-/// and n; of `qr<qr_mode::complete>(a)`, q is `[..., m, m]` and r `[..., m, n]`. Signs are LAPACK's. If m < n, the
-/// types must show it; otherwise throws invalid_argument. The gradient requires columns of full rank; complete
-/// factorizations with m > n have none, as in PyTorch. Runs on the CPU.
-template <qr_mode Mode = qr_mode::reduced, Expression Expr>
-[[nodiscard]] auto qr(const Expr& e);
-
-/// Returns the x that minimizes the norm of a x - b, for a `[..., m, n]` of full rank and b `[..., m, k]`, float or
-/// double (tf.linalg.lstsq, torch.linalg.lstsq), by QR. If m < n, which the types must show, returns the solution of
-/// the smallest norm. Throws invalid_argument if a diagonal element of r is 0. Runs on the CPU.
-template <Expression A, Expression B>
-[[nodiscard]] auto lstsq(const A& a, const B& b);
-
 WEFT_COLD_BEGIN
 
 /// Of matrices with at least as many rows as columns.
@@ -59,8 +45,13 @@ struct qr_op {
 
 WEFT_COLD_END
 
-template <qr_mode Mode, Expression Expr>
-auto qr(const Expr& e) {
+/// Factorizes matrices `[..., m, n]` of float or double into q with orthonormal columns and an upper triangular r, q r
+/// = a (tf.linalg.qr, torch.linalg.qr): `auto [q, r] = qr(a)` are `[..., m, k]` and `[..., k, n]`, k the smaller of m
+/// and n; of `qr<qr_mode::complete>(a)`, q is `[..., m, m]` and r `[..., m, n]`. Signs are LAPACK's. If m < n, the
+/// types must show it; otherwise throws invalid_argument. The gradient requires columns of full rank; complete
+/// factorizations with m > n have none, as in PyTorch. Runs on the CPU.
+template <qr_mode Mode = qr_mode::reduced, Expression Expr>
+[[nodiscard]] auto qr(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = first_mistake<operand_is_not_a_matrix<D>, not_floating<T>>;
@@ -90,8 +81,11 @@ auto qr(const Expr& e) {
   }
 }
 
+/// Returns the x that minimizes the norm of a x - b, for a `[..., m, n]` of full rank and b `[..., m, k]`, float or
+/// double (tf.linalg.lstsq, torch.linalg.lstsq), by QR. If m < n, which the types must show, returns the solution of
+/// the smallest norm. Throws invalid_argument if a diagonal element of r is 0. Runs on the CPU.
 template <Expression A, Expression B>
-auto lstsq(const A& a, const B& b) {
+[[nodiscard]] auto lstsq(const A& a, const B& b) {
   using T = value_t<A>;
   using DA = dims_t<A>;
   using DB = dims_t<B>;

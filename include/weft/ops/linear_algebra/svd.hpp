@@ -10,23 +10,6 @@
 /// invalid_argument. They also throw invalid_argument if an element is infinite or NaN. They run on the CPU.
 namespace weft {
 
-/// Factorizes matrices `[..., m, n]` of float or double into u, s and vt with u diag(s) vt = a (torch.linalg.svd with
-/// full_matrices=False; tf.linalg.svd returns s, u, v): `auto [u, s, vt] = svd(a)` are `[..., m, k]`, `[..., k]` in
-/// descending order and `[..., k, n]`, k the smaller of m and n. The signs of singular vectors are arbitrary. Their
-/// gradients require distinct and, unless m = n, positive singular values.
-template <Expression Expr>
-[[nodiscard]] auto svd(const Expr& e);
-
-/// Returns the singular values in descending order, `[..., k]` (torch.linalg.svdvals). A step computes no singular
-/// vectors unless a gradient reads them.
-template <Expression Expr>
-[[nodiscard]] auto svdvals(const Expr& e);
-
-/// Returns the number of singular values above a tolerance relative to the largest one, `[...]` of std::int32_t
-/// (tf.linalg.matrix_rank, torch.linalg.matrix_rank): by default the larger of m and n times the type's epsilon.
-template <Expression Expr>
-[[nodiscard]] auto matrix_rank(const Expr& e, double tolerance = -1);
-
 /// Returns the sum of the singular values (torch.linalg.matrix_norm(a, "nuc")).
 template <Expression Expr>
 [[nodiscard]] auto nuclear_norm(const Expr& e) {
@@ -37,12 +20,6 @@ template <Expression Expr>
 [[nodiscard]] auto spectral_norm(const Expr& e) {
   return max<-1>(svdvals(e));
 }
-
-/// Returns the Moore-Penrose inverse `[..., n, m]` of matrices `[..., m, n]` (tf.linalg.pinv, torch.linalg.pinv).
-/// Singular values up to a tolerance relative to the largest one, as that of matrix_rank, count as 0. The gradient is
-/// that of matrices of constant rank.
-template <Expression Expr>
-[[nodiscard]] auto pinv(const Expr& e, double tolerance = -1);
 
 WEFT_COLD_BEGIN
 
@@ -163,8 +140,12 @@ auto call_svd(const X& x) {
 
 }  // namespace detail
 
+/// Factorizes matrices `[..., m, n]` of float or double into u, s and vt with u diag(s) vt = a (torch.linalg.svd with
+/// full_matrices=False; tf.linalg.svd returns s, u, v): `auto [u, s, vt] = svd(a)` are `[..., m, k]`, `[..., k]` in
+/// descending order and `[..., k, n]`, k the smaller of m and n. The signs of singular vectors are arbitrary. Their
+/// gradients require distinct and, unless m = n, positive singular values.
 template <Expression Expr>
-auto svd(const Expr& e) {
+[[nodiscard]] auto svd(const Expr& e) {
   using mistake = detail::svd_mistake<Expr>;
   static_assert(correct<mistake>, "svd: needs matrices [..., m, n] of float or double: cast<float>(x)");
   if constexpr (correct<mistake>) {
@@ -175,8 +156,10 @@ auto svd(const Expr& e) {
   }
 }
 
+/// Returns the singular values in descending order, `[..., k]` (torch.linalg.svdvals). A step computes no singular
+/// vectors unless a gradient reads them.
 template <Expression Expr>
-auto svdvals(const Expr& e) {
+[[nodiscard]] auto svdvals(const Expr& e) {
   using mistake = detail::svd_mistake<Expr>;
   static_assert(correct<mistake>, "svdvals: needs matrices [..., m, n] of float or double: cast<float>(x)");
   if constexpr (correct<mistake>)
@@ -185,8 +168,10 @@ auto svdvals(const Expr& e) {
     return detail::same_after_mistake(e);
 }
 
+/// Returns the number of singular values above a tolerance relative to the largest one, `[...]` of std::int32_t
+/// (tf.linalg.matrix_rank, torch.linalg.matrix_rank): by default the larger of m and n times the type's epsilon.
 template <Expression Expr>
-auto matrix_rank(const Expr& e, double tolerance) {
+[[nodiscard]] auto matrix_rank(const Expr& e, double tolerance = -1) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = detail::svd_mistake<Expr>;
@@ -202,8 +187,11 @@ auto matrix_rank(const Expr& e, double tolerance) {
   }
 }
 
+/// Returns the Moore-Penrose inverse `[..., n, m]` of matrices `[..., m, n]` (tf.linalg.pinv, torch.linalg.pinv).
+/// Singular values up to a tolerance relative to the largest one, as that of matrix_rank, count as 0. The gradient is
+/// that of matrices of constant rank.
 template <Expression Expr>
-auto pinv(const Expr& e, double tolerance) {
+[[nodiscard]] auto pinv(const Expr& e, double tolerance = -1) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = detail::svd_mistake<Expr>;

@@ -14,12 +14,6 @@ struct triangular_options {
   bool unit_diagonal = false;  ///< takes the diagonal for ones
 };
 
-/// Solves a x = b for x, with triangular matrices a `[..., n, n]` and b `[..., n, m]`, float or double
-/// (tf.linalg.triangular_solve, torch.linalg.solve_triangular): `triangular_solve(a, b, {.lower = false})`. Throws
-/// invalid_argument if an element of the diagonal is 0. Runs on the CPU.
-template <Expression A, Expression B>
-[[nodiscard]] auto triangular_solve(const A& a, const B& b, const triangular_options& options = {});
-
 WEFT_COLD_BEGIN
 
 template <class T>
@@ -52,22 +46,20 @@ struct triangular_solve_op {
 
 WEFT_COLD_END
 
+/// Solves a x = b for x, with triangular matrices a `[..., n, n]` and b `[..., n, m]`, float or double
+/// (tf.linalg.triangular_solve, torch.linalg.solve_triangular): `triangular_solve(a, b, {.lower = false})`. Throws
+/// invalid_argument if an element of the diagonal is 0. Runs on the CPU.
 template <Expression A, Expression B>
-auto triangular_solve(const A& a, const B& b, const triangular_options& options) {
+[[nodiscard]] auto triangular_solve(const A& a, const B& b, const triangular_options& options = {}) {
   using T = value_t<A>;
-  using mistake = first_mistake<matrices_are_not_square<dims_t<A>>, right_sides_differ<dims_t<A>, dims_t<B>>,
-                                element_types_differ<T, value_t<B>>, not_floating<T>>;
+  using mistake = system_mistake<A, B>;
   static_assert(correct<mistake>,
                 "triangular_solve: needs [..., n, n] and [..., n, m] of float or double: cast<float>(x)");
-  if constexpr (!correct<mistake>) {
-    return detail::after_mistake<T, dims_t<B>>(a, b);
-  } else {
+  return detail::unless<mistake>(a, b, [&](const auto& x, const auto& y) {
     detail::compile_matrix_gradients<T, A, B>();
-    const auto x = materialize(a);
-    const auto y = materialize(b);
     return call_operation<triangular_solve_op<T>, T, dims_t<B>>(
         extents_of(y), {options.lower, options.adjoint, options.unit_diagonal}, x, y);
-  }
+  });
 }
 
 template <auto...>

@@ -17,16 +17,6 @@ struct ctc_options {
   bool zero_infinity = false;  ///< makes infinite losses and their gradients 0
 };
 
-/// Returns -log(probability) of label sequences, summed over all alignments: `[batch]` (Graves et al., ICML 2006;
-/// tf.nn.ctc_loss, torch.nn.functional.ctc_loss). Logits are `[batch, time, classes]`, float or double; softmax is
-/// applied, so log-probabilities may be passed too. For time-major logits, pass `transpose<1, 0, 2>(x)`. Labels are
-/// `[batch, labels]`, and both lengths `[batch]`, std::int32_t or std::int64_t; elements behind a length are ignored.
-/// The loss is infinite and its gradient NaN if there are too few frames. Throws out_of_range if a length or a label is
-/// invalid; on a GPU, loss and gradient are NaN. Gradients of gradients throw unimplemented.
-template <Expression X, Expression Y, Expression Frames, Expression Many>
-[[nodiscard]] auto ctc_loss(const X& logits, const Y& labels, const Frames& logit_lengths, const Many& label_lengths,
-                            ctc_options options = {});
-
 /// Outputs: the losses and, unless nothing reads it, their gradient.
 template <class T>
 struct ctc_loss_op {
@@ -59,9 +49,15 @@ constexpr bool is_batch(const shape& logits, const shape& other, std::size_t ran
 template <class Logits, class Other, class T, std::size_t Rank>
 struct sequences_do_not_fit : mistake<!detail::is_batch(Logits::spec, Other::spec, Rank) || !detail::are_classes<T>> {};
 
+/// Returns -log(probability) of label sequences, summed over all alignments: `[batch]` (Graves et al., ICML 2006;
+/// tf.nn.ctc_loss, torch.nn.functional.ctc_loss). Logits are `[batch, time, classes]`, float or double; softmax is
+/// applied, so log-probabilities may be passed too. For time-major logits, pass `transpose<1, 0, 2>(x)`. Labels are
+/// `[batch, labels]`, and both lengths `[batch]`, std::int32_t or std::int64_t; elements behind a length are ignored.
+/// The loss is infinite and its gradient NaN if there are too few frames. Throws out_of_range if a length or a label is
+/// invalid; on a GPU, loss and gradient are NaN. Gradients of gradients throw unimplemented.
 template <Expression X, Expression Y, Expression Frames, Expression Many>
-auto ctc_loss(const X& logits, const Y& labels, const Frames& logit_lengths, const Many& label_lengths,
-              ctc_options options) {
+[[nodiscard]] auto ctc_loss(const X& logits, const Y& labels, const Frames& logit_lengths, const Many& label_lengths,
+                            ctc_options options = {}) {
   using T = value_t<X>;
   using D = dims_t<X>;
   using mistake = first_mistake<sequences_do_not_fit<D, dims_t<Y>, value_t<Y>, 2>,

@@ -18,38 +18,6 @@ struct complex_parts {
   Imag imag;
 };
 
-/// Returns the transform of complex rows, y[k] = sum of x[j] exp(-2 pi i j k / n) (tf.signal.fft, numpy.fft.fft): two
-/// arrays of the operands' extents. The number n of a row's elements can be named. It is fastest without prime factors
-/// above 13.
-template <Expression Real, Expression Imag>
-[[nodiscard]] auto fft(const Real& real, const Imag& imag);
-/// The inverse of fft, which divides by n (tf.signal.ifft).
-template <Expression Real, Expression Imag>
-[[nodiscard]] auto ifft(const Real& real, const Imag& imag);
-
-/// Returns the transform of real rows `[..., n]`, where n is a number: elements 0 to n / 2, `[..., n / 2 + 1]`
-/// (tf.signal.rfft, numpy.fft.rfft). The others would be their conjugates. For another length, pad or slice x.
-template <Expression Expr>
-[[nodiscard]] auto rfft(const Expr& x);
-/// The inverse of rfft: real rows of `Length` elements from `[..., Length / 2 + 1]` (tf.signal.irfft). By default, the
-/// length is even, 2 (m - 1) for m elements. Ignores the imaginary parts of the first and, for an even length, the last
-/// element.
-template <int Length = -1, Expression Real, Expression Imag>
-[[nodiscard]] auto irfft(const Real& real, const Imag& imag);
-
-/// The transform over the last two axes (tf.signal.fft2d, numpy.fft.fft2).
-template <Expression Real, Expression Imag>
-[[nodiscard]] auto fft2(const Real& real, const Imag& imag);
-/// The inverse of fft2 (tf.signal.ifft2d).
-template <Expression Real, Expression Imag>
-[[nodiscard]] auto ifft2(const Real& real, const Imag& imag);
-/// The transform of real `[..., m, n]` over both axes, of which the last one becomes n / 2 + 1 (tf.signal.rfft2d).
-template <Expression Expr>
-[[nodiscard]] auto rfft2(const Expr& x);
-/// The inverse of rfft2 (tf.signal.irfft2d).
-template <int Length = -1, Expression Real, Expression Imag>
-[[nodiscard]] auto irfft2(const Real& real, const Imag& imag);
-
 /// A transform requires one axis, or two.
 template <class Dims, std::size_t Axes>
 struct operand_has_too_few_axes : mistake<(Dims::rank < Axes)> {};
@@ -175,143 +143,131 @@ using inverse_real_fft_mistake =
 namespace detail {
 
 template <class Real, class Imag>
+auto columns_transformed(const Real& real, const Imag& imag, bool inverse);
+
+template <class Real, class Imag>
 auto parts(const Real& real, const Imag& imag) {
   return complex_parts<Real, Imag>{real, imag};
 }
-template <class Real, class Imag>
-auto parts_after_mistake(const Real& real, const Imag& imag) {
-  return parts(same_after_mistake(real), same_after_mistake(imag));
-}
 
-template <class Real, class Imag>
+/// The transform over the last axis, or the last two, of complex numbers.
+template <std::size_t Axes, class Real, class Imag>
 auto transformed(const Real& real, const Imag& imag, bool inverse) {
-  using T = value_t<Real>;
-  using result = typed_result<T, dims_t<Real>>;
-  const auto a = materialize(real);
-  const auto b = materialize(imag);
-  const auto [y, z] = call_operation<fft_op<T>>(std::tuple{result{extents_of(a)}, result{extents_of(b)}},
-                                                {-1, inverse ? -1.0 : 1.0, inverse, false}, a, b);
-  return parts(y, z);
+  if constexpr (!correct<complex_fft_mistake<Real, Imag, Axes>>) {
+    return parts(same_after_mistake(real), same_after_mistake(imag));
+  } else if constexpr (Axes == 2) {
+    const auto rows = transformed<1>(real, imag, inverse);
+    return columns_transformed(rows.real, rows.imag, inverse);
+  } else {
+    using result = typed_result<value_t<Real>, dims_t<Real>>;
+    const auto a = materialize(real);
+    const auto b = materialize(imag);
+    const auto [y, z] = call_operation<fft_op<value_t<Real>>>(std::tuple{result{extents_of(a)}, result{extents_of(b)}},
+                                                              {-1, inverse ? -1.0 : 1.0, inverse, false}, a, b);
+    return parts(y, z);
+  }
 }
 /// Along the axis before the last one.
 template <class Real, class Imag>
 auto columns_transformed(const Real& real, const Imag& imag, bool inverse) {
-  const auto y = transformed(swapaxes<-2, -1>(real), swapaxes<-2, -1>(imag), inverse);
+  const auto y = transformed<1>(swapaxes<-2, -1>(real), swapaxes<-2, -1>(imag), inverse);
   return parts(swapaxes<-2, -1>(y.real), swapaxes<-2, -1>(y.imag));
 }
 
 }  // namespace detail
 
+/// Returns the transform of complex rows, y[k] = sum of x[j] exp(-2 pi i j k / n) (tf.signal.fft, numpy.fft.fft): two
+/// arrays of the operands' extents. The number n of a row's elements can be named. It is fastest without prime factors
+/// above 13.
 template <Expression Real, Expression Imag>
-auto fft(const Real& real, const Imag& imag) {
-  using mistake = complex_fft_mistake<Real, Imag>;
-  static_assert(correct<mistake>, "fft: needs real and imaginary parts of equal extents [..., n], float or double");
-  if constexpr (correct<mistake>)
-    return detail::transformed(real, imag, false);
-  else
-    return detail::parts_after_mistake(real, imag);
+[[nodiscard]] auto fft(const Real& real, const Imag& imag) {
+  static_assert(correct<complex_fft_mistake<Real, Imag>>,
+                "fft: needs real and imaginary parts of equal extents [..., n], float or double");
+  return detail::transformed<1>(real, imag, false);
+}
+/// The inverse of fft, which divides by n (tf.signal.ifft).
+template <Expression Real, Expression Imag>
+[[nodiscard]] auto ifft(const Real& real, const Imag& imag) {
+  static_assert(correct<complex_fft_mistake<Real, Imag>>,
+                "ifft: needs real and imaginary parts of equal extents [..., n], float or double");
+  return detail::transformed<1>(real, imag, true);
 }
 
-template <Expression Real, Expression Imag>
-auto ifft(const Real& real, const Imag& imag) {
-  using mistake = complex_fft_mistake<Real, Imag>;
-  static_assert(correct<mistake>, "ifft: needs real and imaginary parts of equal extents [..., n], float or double");
-  if constexpr (correct<mistake>)
-    return detail::transformed(real, imag, true);
-  else
-    return detail::parts_after_mistake(real, imag);
-}
-
+/// Returns the transform of real rows `[..., n]`, where n is a number: elements 0 to n / 2, `[..., n / 2 + 1]`
+/// (tf.signal.rfft, numpy.fft.rfft). The others would be their conjugates. For another length, pad or slice x.
 template <Expression Expr>
-auto rfft(const Expr& e) {
+[[nodiscard]] auto rfft(const Expr& e) {
   using mistake = real_fft_mistake<Expr>;
   static_assert(correct<mistake>, "rfft: needs float or double [..., n], where n is a number: cast<float>(x)");
   if constexpr (correct<mistake>) {
     using T = value_t<Expr>;
-    using D = dims_t<Expr>;
-    constexpr std::size_t last = D::rank - 1;
-    constexpr std::int64_t n = D::spec[last];
-    using result = typed_result<T, with_extent<D, last, n / 2 + 1>>;
+    constexpr std::size_t last = dims_t<Expr>::rank - 1;
+    constexpr std::int64_t n = dims_t<Expr>::spec[last];
     const auto x = materialize(e);
-    const shape half = resized(extents_of(x), last, n / 2 + 1);
-    const auto [y, z] = call_operation<rfft_op<T>>(std::tuple{result{half}, result{half}}, {n, 1.0, false, false}, x);
+    const typed_result<T, with_extent<dims_t<Expr>, last, n / 2 + 1>> half{resized(extents_of(x), last, n / 2 + 1)};
+    const auto [y, z] = call_operation<rfft_op<T>>(std::tuple{half, half}, {n, 1.0, false, false}, x);
     return detail::parts(y, z);
   } else {
-    return detail::parts_after_mistake(e, e);
+    return detail::parts(detail::same_after_mistake(e), detail::same_after_mistake(e));
   }
 }
-
-template <int Length, Expression Real, Expression Imag>
-auto irfft(const Real& real, const Imag& imag) {
+/// The inverse of rfft: real rows of `Length` elements from `[..., Length / 2 + 1]` (tf.signal.irfft). By default, the
+/// length is even, 2 (m - 1) for m elements. Ignores the imaginary parts of the first and, for an even length, the last
+/// element.
+template <int Length = -1, Expression Real, Expression Imag>
+[[nodiscard]] auto irfft(const Real& real, const Imag& imag) {
   using mistake = inverse_real_fft_mistake<Real, Imag, Length>;
   static_assert(
       correct<mistake>,
       "irfft: irfft<n>(real, imag) needs parts of equal extents [..., n / 2 + 1], float or double, where n is "
       "a number");
-  if constexpr (correct<mistake>) {
-    using T = value_t<Real>;
-    using D = dims_t<Real>;
+  return detail::unless<mistake>(real, imag, []<class A>(const A& a, const auto& b) {
+    using D = dims_t<A>;
     constexpr std::size_t last = D::rank - 1;
     constexpr std::int64_t n = Length == -1 ? 2 * (D::spec[last] - 1) : Length;
-    const auto a = materialize(real);
-    const auto b = materialize(imag);
-    return call_operation<irfft_op<T>, T, with_extent<D, last, n>>(resized(extents_of(a), last, n),
-                                                                   {n, -1.0, true, true}, a, b);
-  } else {
-    return detail::same_after_mistake(real);
-  }
+    return call_operation<irfft_op<value_t<A>>, value_t<A>, with_extent<D, last, n>>(resized(extents_of(a), last, n),
+                                                                                     {n, -1.0, true, true}, a, b);
+  });
 }
 
+/// The transform over the last two axes (tf.signal.fft2d, numpy.fft.fft2).
 template <Expression Real, Expression Imag>
-auto fft2(const Real& real, const Imag& imag) {
-  using mistake = complex_fft_mistake<Real, Imag, 2>;
-  static_assert(correct<mistake>, "fft2: needs real and imaginary parts of equal extents [..., m, n], float or double");
-  if constexpr (correct<mistake>) {
-    const auto rows = detail::transformed(real, imag, false);
-    return detail::columns_transformed(rows.real, rows.imag, false);
-  } else {
-    return detail::parts_after_mistake(real, imag);
-  }
+[[nodiscard]] auto fft2(const Real& real, const Imag& imag) {
+  static_assert(correct<complex_fft_mistake<Real, Imag, 2>>,
+                "fft2: needs real and imaginary parts of equal extents [..., m, n], float or double");
+  return detail::transformed<2>(real, imag, false);
 }
-
+/// The inverse of fft2 (tf.signal.ifft2d).
 template <Expression Real, Expression Imag>
-auto ifft2(const Real& real, const Imag& imag) {
-  using mistake = complex_fft_mistake<Real, Imag, 2>;
-  static_assert(correct<mistake>,
+[[nodiscard]] auto ifft2(const Real& real, const Imag& imag) {
+  static_assert(correct<complex_fft_mistake<Real, Imag, 2>>,
                 "ifft2: needs real and imaginary parts of equal extents [..., m, n], float or double");
-  if constexpr (correct<mistake>) {
-    const auto rows = detail::transformed(real, imag, true);
-    return detail::columns_transformed(rows.real, rows.imag, true);
-  } else {
-    return detail::parts_after_mistake(real, imag);
-  }
+  return detail::transformed<2>(real, imag, true);
 }
-
+/// The transform of real `[..., m, n]` over both axes, of which the last one becomes n / 2 + 1 (tf.signal.rfft2d).
 template <Expression Expr>
-auto rfft2(const Expr& x) {
+[[nodiscard]] auto rfft2(const Expr& x) {
   using mistake = real_fft_mistake<Expr, 2>;
   static_assert(correct<mistake>, "rfft2: needs float or double [..., m, n], where n is a number: cast<float>(x)");
   if constexpr (correct<mistake>) {
     const auto rows = rfft(x);
     return detail::columns_transformed(rows.real, rows.imag, false);
   } else {
-    return detail::parts_after_mistake(x, x);
+    return detail::parts(detail::same_after_mistake(x), detail::same_after_mistake(x));
   }
 }
-
-template <int Length, Expression Real, Expression Imag>
-auto irfft2(const Real& real, const Imag& imag) {
+/// The inverse of rfft2 (tf.signal.irfft2d).
+template <int Length = -1, Expression Real, Expression Imag>
+[[nodiscard]] auto irfft2(const Real& real, const Imag& imag) {
   using mistake = inverse_real_fft_mistake<Real, Imag, Length, 2>;
   static_assert(
       correct<mistake>,
       "irfft2: irfft2<n>(real, imag) needs parts of equal extents [..., m, n / 2 + 1], float or double, where "
       "n is a number");
-  if constexpr (correct<mistake>) {
-    const auto columns = detail::columns_transformed(real, imag, true);
+  return detail::unless<mistake>(real, imag, [](const auto& a, const auto& b) {
+    const auto columns = detail::columns_transformed(a, b, true);
     return irfft<Length>(columns.real, columns.imag);
-  } else {
-    return detail::same_after_mistake(real);
-  }
+  });
 }
 
 /// The same of the result of another transform.
