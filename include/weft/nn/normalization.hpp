@@ -31,14 +31,18 @@ shape channels_of() {
   return shape(dims_t<X>::spec[dims_t<X>::rank - 1]);
 }
 
-/// Returns the node normal(x, scale, offset) of a layer with these two parameters.
+/// Returns the node normal(x, scale, offset) of a layer with these two parameters, unless x has a mistake.
 template <class T, Expression X, class Layer, class Normal>
 auto call_scale_and_offset(const X& x, const Layer& layer, const Normal& normal) {
-  const shape channels = channels_of<X>();
-  return call_normalization<T>(
-      x, layer.state,
-      {{"scale", channels, layer.scale_init, layer.scale}, {"offset", channels, layer.offset_init, layer.offset}},
-      normal);
+  if constexpr (!correct<typename Layer::template operand_mistake<X>>) {
+    return weft::detail::after_mistake<T, dims_t<X>>(x);
+  } else {
+    const shape channels = channels_of<X>();
+    return call_normalization<T>(
+        x, layer.state,
+        {{"scale", channels, layer.scale_init, layer.scale}, {"offset", channels, layer.offset_init, layer.offset}},
+        normal);
+  }
 }
 
 }  // namespace detail
@@ -62,20 +66,16 @@ struct layer_norm {
 
   template <Expression X>
   auto operator()(const X& x) const {
-    using mistaken = operand_mistake<X>;
-    static_assert(correct<mistaken>,
+    static_assert(correct<operand_mistake<X>>,
                   "layer_norm: needs a node [..., width] of the layer's element type, float or double, and width");
-    if constexpr (!correct<mistaken>) {
-      return weft::detail::after_mistake<T, dims_t<X>>(x);
-    } else {
+    if constexpr (correct<operand_mistake<X>>)
       if (!use_bias)
         return detail::call_normalization<T>(x, state, {{"scale", detail::channels_of<X>(), scale_init, scale}},
                                              [this](const auto& e, const auto& by, const auto&) {
                                                return layer_normalization(e, by, zeros_like(by), {.epsilon = epsilon});
                                              });
-      return detail::call_scale_and_offset<T>(
-          x, *this, [this](const auto&... e) { return layer_normalization(e..., {.epsilon = epsilon}); });
-    }
+    return detail::call_scale_and_offset<T>(
+        x, *this, [this](const auto&... e) { return layer_normalization(e..., {.epsilon = epsilon}); });
   }
 
   void visit(const std::string& path, layer_visitor& v) const {
@@ -133,16 +133,11 @@ struct group_norm {
 
   template <Expression X>
   auto operator()(const X& x) const {
-    using mistaken = operand_mistake<X>;
-    static_assert(correct<mistaken>,
+    static_assert(correct<operand_mistake<X>>,
                   "group_norm: needs a node [batch, ..., channels] of the layer's element type, float or double, and "
                   "groups that divide the channels");
-    if constexpr (!correct<mistaken>) {
-      return weft::detail::after_mistake<T, dims_t<X>>(x);
-    } else {
-      return detail::call_scale_and_offset<T>(
-          x, *this, [this](const auto&... e) { return group_normalization<Groups>(e..., {.epsilon = epsilon}); });
-    }
+    return detail::call_scale_and_offset<T>(
+        x, *this, [this](const auto&... e) { return group_normalization<Groups>(e..., {.epsilon = epsilon}); });
   }
 
   void visit(const std::string& path, layer_visitor& v) const {
@@ -167,18 +162,12 @@ struct instance_norm {
 
   template <Expression X>
   auto operator()(const X& x) const {
-    using D = dims_t<X>;
-    using mistaken = operand_mistake<X>;
-    static_assert(correct<mistaken>,
+    static_assert(correct<operand_mistake<X>>,
                   "instance_norm: needs a node [batch, ..., channels] of the layer's element type, float or double, "
                   "and number of channels");
-    if constexpr (!correct<mistaken>) {
-      return weft::detail::after_mistake<T, D>(x);
-    } else {
-      return detail::call_scale_and_offset<T>(x, *this, [this](const auto&... e) {
-        return group_normalization<D::spec[D::rank - 1]>(e..., {.epsilon = epsilon});
-      });
-    }
+    return detail::call_scale_and_offset<T>(x, *this, [this]<class Y>(const Y& y, const auto&... e) {
+      return group_normalization<dims_t<Y>::spec[dims_t<Y>::rank - 1]>(y, e..., {.epsilon = epsilon});
+    });
   }
 
   void visit(const std::string& path, layer_visitor& v) const {

@@ -136,8 +136,8 @@ struct pool_image {
     std::int32_t where[32];
     if constexpr (Kind == pool_kind::average) {  // row by row, to limit rounding in large windows
       if constexpr (Known != 0) {
-        // Vectors as variables, since arrays would be stored and loaded for each element of the window. So would vectors
-        // that are wider than the registers of AVX2.
+        // Vectors as variables, since arrays would be stored and loaded for each element of the window. So would
+        // vectors that are wider than the registers of AVX2.
         typedef T lanes __attribute__((vector_size(32)));
         constexpr std::int64_t vectors = Known * static_cast<std::int64_t>(sizeof(T)) / 32;
         constexpr std::int64_t wide = Known / vectors;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/device/cpu/chunks.hpp>
+#include <weft/device/cpu/matmul.hpp>
 #include <weft/device/cpu/matrices.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>

@@ -35,9 +35,8 @@ auto mix_colors(const Expr& images, const double (&table)[3][Columns]) {
 }
 
 template <class Expr>
-auto hsv_of(const Expr& images) {
+auto hsv_of(const Expr& x) {
   using T = value_t<Expr>;
-  const auto x = materialize(images);
   const auto r = slice<-1, 0, 1>(x), g = slice<-1, 1, 1>(x), b = slice<-1, 2, 1>(x);
   const auto value = materialize(maximum(maximum(r, g), b));
   const auto range = materialize(value - minimum(minimum(r, g), b));
@@ -59,14 +58,6 @@ auto rgb_of(const Hue& hue, const Saturation& saturation, const Value& value) {
   return materialize((T(1) - saturation + saturation * color) * value);
 }
 
-template <class F, class Expr>
-auto colors_or_mistake(const Expr& images, const F& f) {
-  if constexpr (correct<color_mistake<Expr>>)
-    return f(images);
-  else
-    return same_after_mistake(images);
-}
-
 }  // namespace detail
 
 /// Returns the brightness of colours, `[..., 1]` (tf.image.rgb_to_grayscale).
@@ -74,7 +65,7 @@ template <Expression Expr>
 [[nodiscard]] auto rgb_to_grayscale(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "rgb_to_grayscale: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::colors_or_mistake(
+  return detail::unless<color_mistake<Expr>>(
       images, [](const auto& x) { return detail::mix_colors<1>(x, {{0.2989}, {0.5870}, {0.1140}}); });
 }
 
@@ -90,7 +81,7 @@ template <Expression Expr>
 [[nodiscard]] auto rgb_to_hsv(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "rgb_to_hsv: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::colors_or_mistake(images, [](const auto& x) { return detail::hsv_of(x); });
+  return detail::unless<color_mistake<Expr>>(images, [](const auto& x) { return detail::hsv_of(x); });
 }
 
 /// Returns the colours of hue, saturation and value (tf.image.hsv_to_rgb).
@@ -98,10 +89,8 @@ template <Expression Expr>
 [[nodiscard]] auto hsv_to_rgb(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "hsv_to_rgb: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::colors_or_mistake(images, [](const auto& hsv) {
-    const auto x = materialize(hsv);
-    return detail::rgb_of(slice<-1, 0, 1>(x), slice<-1, 1, 1>(x), slice<-1, 2, 1>(x));
-  });
+  return detail::unless<color_mistake<Expr>>(
+      images, [](const auto& x) { return detail::rgb_of(slice<-1, 0, 1>(x), slice<-1, 1, 1>(x), slice<-1, 2, 1>(x)); });
 }
 
 /// Converts RGB to a brightness and two differences of colour, as in PAL (tf.image.rgb_to_yuv).
@@ -109,7 +98,7 @@ template <Expression Expr>
 [[nodiscard]] auto rgb_to_yuv(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "rgb_to_yuv: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::colors_or_mistake(images, [](const auto& x) {
+  return detail::unless<color_mistake<Expr>>(images, [](const auto& x) {
     return detail::mix_colors<3>(
         x, {{0.299, -0.14714119, 0.61497538}, {0.587, -0.28886916, -0.51496512}, {0.114, 0.43601035, -0.10001026}});
   });
@@ -119,7 +108,7 @@ template <Expression Expr>
 [[nodiscard]] auto yuv_to_rgb(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "yuv_to_rgb: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::colors_or_mistake(images, [](const auto& x) {
+  return detail::unless<color_mistake<Expr>>(images, [](const auto& x) {
     return detail::mix_colors<3>(x, {{1, 1, 1}, {0, -0.394642334, 2.03206185}, {1.13988303, -0.58062185, 0}});
   });
 }
@@ -128,7 +117,7 @@ template <Expression Expr>
 [[nodiscard]] auto rgb_to_yiq(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "rgb_to_yiq: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::colors_or_mistake(images, [](const auto& x) {
+  return detail::unless<color_mistake<Expr>>(images, [](const auto& x) {
     return detail::mix_colors<3>(
         x, {{0.299, 0.59590059, 0.2115}, {0.587, -0.27455667, -0.52273617}, {0.114, -0.32134392, 0.31119955}});
   });
@@ -138,7 +127,7 @@ template <Expression Expr>
 [[nodiscard]] auto yiq_to_rgb(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "yiq_to_rgb: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::colors_or_mistake(images, [](const auto& x) {
+  return detail::unless<color_mistake<Expr>>(images, [](const auto& x) {
     return detail::mix_colors<3>(
         x, {{1, 1, 1}, {0.95598634, -0.27201283, -1.10674021}, {0.6208248, -0.64720424, 1.70423049}});
   });
@@ -176,7 +165,7 @@ template <Expression Expr>
 [[nodiscard]] auto adjust_saturation(const Expr& images, double factor) {
   static_assert(correct<color_mistake<Expr>>,
                 "adjust_saturation: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::colors_or_mistake(images, [&](const auto& x) {
+  return detail::unless<color_mistake<Expr>>(images, [&](const auto& x) {
     using T = value_t<Expr>;
     const auto hsv = detail::hsv_of(x);
     const auto saturation = minimum(maximum(slice<-1, 1, 1>(hsv) * static_cast<T>(factor), T(0)), T(1));
@@ -189,7 +178,7 @@ template <Expression Expr>
 [[nodiscard]] auto adjust_hue(const Expr& images, double delta) {
   static_assert(correct<color_mistake<Expr>>,
                 "adjust_hue: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::colors_or_mistake(images, [&](const auto& x) {
+  return detail::unless<color_mistake<Expr>>(images, [&](const auto& x) {
     const auto hsv = detail::hsv_of(x);
     const auto hue = materialize(slice<-1, 0, 1>(hsv) + static_cast<value_t<Expr>>(delta));
     return detail::rgb_of(materialize(hue - floor(hue)), slice<-1, 1, 1>(hsv), slice<-1, 2, 1>(hsv));

@@ -5,7 +5,7 @@
 #include <weft/ops/arrays/transpose.hpp>
 #include <weft/ops/images/conv2d_transpose.hpp>
 #include <weft/ops/images/convolution.hpp>
-#include <weft/ops/images/depth_windows.hpp>
+#include <weft/ops/images/unfold.hpp>
 #include <weft/ops/images/volume.hpp>
 
 /// Convolutions of volumes. Not part of <weft/weft.hpp>.
@@ -69,6 +69,35 @@ struct filter_is_larger_than_volume
                                            Filters::spec[Filters::rank > 2 ? 2 : 0], O.stride, O.pad, O.dilation))> {};
 
 namespace detail {
+
+/// Makes the slices of each window along the depth its channels: `[batch, depth, pixels, channels]` becomes `[batch,
+/// windows, pixels, window * channels]`. Names the caller in its errors.
+template <class T>
+struct depth_windows_op : unfold_op<T> {
+  static constexpr const char* name = "conv3d";
+};
+
+/// Returns `[batch, windows, height, width, window * channels]` of volumes; `Depth` is dims<windows>.
+template <class Depth, int Window, window_options Along, class X>
+auto windows_of_depth(const X& x) {
+  using T = value_t<X>;
+  using D = dims_t<X>;
+  if constexpr (X::symbolic) {
+    gpu::compile_kernels<gpu::moves, T>();
+    gpu::compile_kernels<fold_op, T>();
+  }
+  const auto planes = merge_axes<2>(x);
+  constexpr int channels = Window * static_cast<int>(D::spec[4]);
+  using Windows =
+      dims<extent_at<D, 0>::value, extent_at<Depth, 0>::value, extent_at<dims_t<decltype(planes)>, 2>::value, channels>;
+  using To = dims<extent_at<D, 0>::value, extent_at<Depth, 0>::value, extent_at<D, 2>::value, extent_at<D, 3>::value,
+                  channels>;
+  const shape from = extents_of(x);
+  const window_call call = call_windows(extents_of(planes), Window, 1, channels, Along);
+  const auto windows =
+      call_operation<depth_windows_op<T>, T, Windows>(call.result, {call.attributes, Window, 1, false}, planes);
+  return under_extents<To>(windows, shape(from[0], call.result[1], from[2], from[3], channels));
+}
 
 /// Returns filters `[height, width, depth * channels, filters]` for `[depth, height, width, channels, filters]`.
 template <class Filters>
@@ -150,10 +179,10 @@ template <conv3d_transpose_options Options = conv3d_transpose_options{}, Express
     const std::int64_t depth = (X::symbolic || W::symbolic) ? 0 : from[1] * Options.stride.depth + excess;
     using Sums = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value,
                       detail::extent_at<dims_t<decltype(windows)>, 2>::value, channels>;
-    if constexpr (X::symbolic || W::symbolic) gpu::compile_kernels<depth_windows_op, T>();
-    const auto sums = call_operation<add_depth_windows_op<T>, T, Sums>(
-        shape(from[0], depth, extents_of(windows)[2], channels), {detail::transposed_windows(along, window, 1), window},
-        windows);
+    if constexpr (X::symbolic || W::symbolic) gpu::compile_kernels<fold_op, T>();
+    const auto sums =
+        call_operation<fold_op<T>, T, Sums>(shape(from[0], depth, extents_of(windows)[2], channels),
+                                            {detail::transposed_windows(along, window, 1), window, 1, false}, windows);
     using Y = dims_t<decltype(y)>;
     using To = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value, detail::extent_at<Y, 1>::value,
                     detail::extent_at<Y, 2>::value, channels>;

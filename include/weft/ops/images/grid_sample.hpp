@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/arrays/reshape.hpp>
-#include <weft/ops/arrays/shape.hpp>
-#include <weft/ops/arrays/slice.hpp>
 #include <weft/ops/arrays/transpose.hpp>
-#include <weft/ops/elementwise/functions.hpp>
+#include <weft/ops/images/extent_as.hpp>
 #include <weft/ops/images/grid_taps.hpp>
 #include <weft/ops/images/window.hpp>
 #include <weft/ops/products/matmul.hpp>
@@ -36,33 +33,6 @@ struct affine_grid_does_not_fit : mistake<!(Dims::rank == 3 && Dims::spec[Dims::
                                             Dims::spec[Dims::rank > 2 ? 2 : 0] == 3 && 1 <= Height && 1 <= Width)> {};
 
 namespace detail {
-
-/// Converts a number or a scalar node.
-template <class To, class X>
-auto number_as(const X& x) {
-  if constexpr (Expression<X>)
-    return materialize(cast<To>(x));
-  else
-    return static_cast<To>(x);
-}
-/// Returns an extent as a number of type T or, if only a step knows it, as a scalar node.
-template <class T, int Axis, class X>
-auto extent_as(const X& x) {
-  if constexpr (X::symbolic && dims_t<X>::spec[Axis] < 0)
-    return materialize(cast<T>(reshape<dims<>>(slice<0, Axis, 1>(shape_of(x)))));
-  else
-    return static_cast<T>(extents_of(x)[Axis]);
-}
-
-/// The taps along one axis: the numbers of pixels, which may be out of range, and their weights. Both have an axis of
-/// all taps at the end.
-template <class Pixels, class Weights>
-struct axis_taps {
-  Pixels pixels;
-  Weights weights;
-};
-template <class Pixels, class Weights>
-axis_taps(Pixels, Weights) -> axis_taps<Pixels, Weights>;
 
 /// Samples images or volumes at a grid.
 template <grid_sample_options O, class X, class Grid>

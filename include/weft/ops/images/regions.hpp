@@ -23,6 +23,12 @@ struct boxes_of_images_do_not_fit
               (Boxes::rank == 2 && Images::rank == 1 && Boxes::spec[0] != Images::spec[0]) ||
               !std::is_same_v<Index, std::int32_t>> {};
 
+/// The first mistake in images and their boxes, if any.
+template <class Expr, class Boxes, class Images>
+using boxes_mistake = first_mistake<images_are_not_of_rank_4<dims_t<Expr>>,
+                                    boxes_of_images_do_not_fit<dims_t<Boxes>, dims_t<Images>, value_t<Images>>,
+                                    not_floating<value_t<Expr>>, element_types_differ<value_t<Expr>, value_t<Boxes>>>;
+
 namespace detail {
 
 /// Returns a constant tensor of f(0) ... f(Total - 1), along the axis `Axis` of three.
@@ -131,9 +137,7 @@ template <int Height, int Width, interpolation Mode = interpolation::bilinear, E
 [[nodiscard]] auto crop_and_resize(const Expr& images, const Boxes& boxes, const Images& images_of,
                                    double outside = 0) {
   using T = value_t<Expr>;
-  using mistaken = first_mistake<images_are_not_of_rank_4<dims_t<Expr>>,
-                                 boxes_of_images_do_not_fit<dims_t<Boxes>, dims_t<Images>, value_t<Images>>,
-                                 not_floating<T>, element_types_differ<T, value_t<Boxes>>>;
+  using mistaken = boxes_mistake<Expr, Boxes, Images>;
   static_assert(
       correct<mistaken>,
       "crop_and_resize<height, width>: needs images [batch, height, width, channels], boxes [n, 4] of the same "
@@ -163,9 +167,7 @@ template <int Height, int Width, int Samples = 2, Expression Expr, Expression Bo
 [[nodiscard]] auto roi_align(const Expr& features, const Boxes& boxes, const Images& images_of,
                              const roi_align_options& options = {}) {
   using T = value_t<Expr>;
-  using mistaken = first_mistake<images_are_not_of_rank_4<dims_t<Expr>>,
-                                 boxes_of_images_do_not_fit<dims_t<Boxes>, dims_t<Images>, value_t<Images>>,
-                                 not_floating<T>, element_types_differ<T, value_t<Boxes>>>;
+  using mistaken = boxes_mistake<Expr, Boxes, Images>;
   static_assert(
       correct<mistaken>,
       "roi_align<height, width, samples>: needs features [batch, height, width, channels], boxes [n, 4] of the "

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/arrays/range.hpp>
-#include <weft/ops/arrays/reshape.hpp>
-#include <weft/ops/arrays/shape.hpp>
-#include <weft/ops/arrays/slice.hpp>
-#include <weft/ops/elementwise/functions.hpp>
+#include <weft/ops/arrays/counted.hpp>
+#include <weft/ops/images/extent_as.hpp>
 #include <weft/ops/images/resample.hpp>
 #include <weft/ops/images/window.hpp>
 #include <weft/ops/index/gather.hpp>
@@ -28,15 +25,6 @@ struct antialias_needs_half_pixels : mistake<(Filter == antialias::on && How != 
 
 namespace detail {
 
-/// Returns an extent: a number or, if only a step knows it, a scalar node.
-template <int Axis, class X>
-auto extent_along(const X& x) {
-  if constexpr (X::symbolic && dims_t<X>::spec[Axis] < 0)
-    return reshape<dims<>>(slice<0, Axis, 1>(shape_of(x)));
-  else
-    return extents_of(x)[Axis];
-}
-
 /// Returns the new extent along an axis of tensors. Throws invalid_argument if it was not passed.
 inline std::int64_t resized_to(const char* name, std::int64_t extent, int given) {
   if (extent >= 0) return extent;
@@ -54,22 +42,6 @@ auto resize_axes(const char* name, const X& x, size2d size, const F& f) {
   if constexpr (!X::symbolic)
     height = resized_to(name, height, size.height), width = resized_to(name, width, size.width);
   return f.template operator()<2, Width>(f.template operator()<1, Height>(x, height), width);
-}
-
-/// Returns the numbers from 0 to Out - 1.
-template <auto Out, class X>
-auto numbers_up_to([[maybe_unused]] const X& x, std::int64_t count) {
-  if constexpr (X::symbolic && is_dynamic(Out)) {
-    gpu::compile_kernels<range_op, std::int64_t>();
-    op_builder& g = *x.erased().builder();
-    remember_extents<dims<Out>>(g);
-    return make_node<std::int64_t, dims<Out>, device_t<X>>(
-        record_range(g, {dtype::int64, dims<Out>::spec}, std::int64_t{0}, std::int64_t{1}));
-  } else {
-    tensor<std::int64_t, dims<Out>> numbers{shape(count)};
-    for (std::int64_t i = 0; i < count; ++i) numbers.data()[i] = i;
-    return numbers;
-  }
 }
 
 /// Returns the index of the nearest pixel for each new one.
@@ -97,7 +69,8 @@ auto resize_nearest_along(const X& x, std::int64_t extent) {
       else
         return tensor<std::int64_t>(extent);
     }();
-    return gather<Axis>(x, nearest_pixels<How>(numbers_up_to<Out>(x, extent), extent_along<Axis>(x), out));
+    return gather<Axis>(x, nearest_pixels<How>(counted_from_0<std::int64_t, dims<Out>>(x, extent),
+                                               extent_as<std::int64_t, Axis>(x), out));
   }
 }
 
@@ -117,18 +90,9 @@ auto resample_along(const X& x, std::int64_t extent) {
 
 template <auto Height, auto Width, device::resize_filter Filter, resize_coordinates How, class Expr>
 auto resample(const char* name, const Expr& images, size2d size) {
-  return resize_axes<Height, Width>(name, materialize(images), size,
-                                    []<int Axis, auto Out>(const auto& x, std::int64_t extent) {
-                                      return resample_along<Filter, How, Axis, Out>(x, extent);
-                                    });
-}
-
-template <auto Height, auto Width, resize_coordinates How, class Expr>
-auto nearest(const Expr& images, size2d size) {
-  return resize_axes<Height, Width>("resize_nearest", materialize(images), size,
-                                    []<int Axis, auto Out>(const auto& x, std::int64_t extent) {
-                                      return resize_nearest_along<Axis, Out, How>(x, extent);
-                                    });
+  return resize_axes<Height, Width>(name, images, size, []<int Axis, auto Out>(const auto& x, std::int64_t extent) {
+    return resample_along<Filter, How, Axis, Out>(x, extent);
+  });
 }
 
 }  // namespace detail
@@ -151,10 +115,12 @@ template <auto Height, auto Width, resize_coordinates Coordinates = resize_coord
   using D = dims_t<Expr>;
   using mistaken = first_mistake<images_are_not_of_rank_4<D>, resize_extents_out_of_range<D, Height, Width>>;
   static_assert(correct<mistaken>, "resize_nearest<height, width>: needs images [batch, height, width, channels]");
-  if constexpr (correct<mistaken>)
-    return detail::nearest<Height, Width, Coordinates>(images, size);
-  else
-    return detail::same_after_mistake(images);
+  return detail::unless<mistaken>(images, [&](const auto& x) {
+    return detail::resize_axes<Height, Width>("resize_nearest", x, size,
+                                              []<int Axis, auto Out>(const auto& e, std::int64_t extent) {
+                                                return detail::resize_nearest_along<Axis, Out, Coordinates>(e, extent);
+                                              });
+  });
 }
 
 /// Resizes images `[batch, height, width, channels]` to `[batch, Height, Width, channels]` by interpolating between the
@@ -170,10 +136,9 @@ template <auto Height, auto Width, resize_coordinates Coordinates = resize_coord
                 "resize_bilinear<height, width>: needs float or double images [batch, height, width, channels]: "
                 "cast<float>(images)");
   constexpr auto filter = Filter == antialias::on ? device::resize_filter::triangle : device::resize_filter::linear;
-  if constexpr (correct<mistaken>)
-    return detail::resample<Height, Width, filter, Coordinates>("resize_bilinear", images, size);
-  else
-    return detail::same_after_mistake(images);
+  return detail::unless<mistaken>(images, [&](const auto& x) {
+    return detail::resample<Height, Width, filter, Coordinates>("resize_bilinear", x, size);
+  });
 }
 
 /// Resizes images by cubic convolution of sixteen pixels (mode "bicubic" of torch.nn.functional.interpolate): see
@@ -187,10 +152,9 @@ template <auto Height, auto Width, resize_coordinates Coordinates = resize_coord
                 "resize_bicubic<height, width>: needs float or double images [batch, height, width, channels]: "
                 "cast<float>(images)");
   constexpr auto filter = Filter == antialias::on ? device::resize_filter::keys : device::resize_filter::cubic;
-  if constexpr (correct<mistaken>)
-    return detail::resample<Height, Width, filter, Coordinates>("resize_bicubic", images, size);
-  else
-    return detail::same_after_mistake(images);
+  return detail::unless<mistaken>(images, [&](const auto& x) {
+    return detail::resample<Height, Width, filter, Coordinates>("resize_bicubic", x, size);
+  });
 }
 
 /// Resizes images by averaging the part of the original that each pixel covers, of which pixels at its edge count in

@@ -3,6 +3,7 @@
 
 #include <weft/ops/arrays/box_copies.hpp>
 #include <weft/ops/arrays/slice.hpp>
+#include <weft/ops/cpu/fold.hpp>
 #include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/images/depth_to_space.hpp>
 #include <weft/ops/images/window.hpp>
@@ -74,48 +75,22 @@ struct patches_do_not_fit : mistake<!detail::can_fold<Patches, Height, Width, Op
 
 WEFT_COLD_BEGIN
 
-/// Windows that overlap are added in rounds. In one round, each pixel of the images occurs once at most, so that the
-/// round is a copy. The rows of a window whose distance is a multiple of the stride reach the same pixels, so each of
-/// them is in a round of its own; so are its columns.
 struct unfold_attributes {
   detail::window_attributes windows;
-  attribute<std::int64_t> height, width;                      ///< of a window
-  attribute<bool> by_channel;                                 ///< depth_order::crd
-  attribute<std::int64_t> row_round = -1, column_round = -1;  ///< -1: all pixels of a window
-};
-
-/// Copies windows to patches. With a round, all other elements are 0.
-struct unfold_op {
-  static constexpr const char* name = "unfold";
-  using attributes = unfold_attributes;
-  static strided_copies copies(const prepare_context&, const attributes&);
-  static void gradient(gradient_context&, attributes);
-};
-
-/// Copies patches to images, one round of them.
-struct fold_op {
-  static constexpr const char* name = "fold";
-  using attributes = unfold_attributes;
-  static strided_copies copies(const prepare_context&, const attributes&);
-  static void gradient(gradient_context& g, const attributes& a) {
-    g.set_gradient(0, record<unfold_op>({g.upstream()}, g.input(0).info(), a));
-  }
+  attribute<std::int64_t> height, width;  ///< of a window
+  attribute<bool> by_channel;             ///< depth_order::crd
 };
 
 namespace detail {
 
-/// Row `i` of a window reaches the same pixels as row `i + rows_between`, in the next window or a later one.
-constexpr std::int64_t rows_between(std::int64_t stride, std::int64_t dilation) {
-  std::int64_t common = stride, rest = dilation;
-  while (rest != 0) {
-    const std::int64_t next = common % rest;
-    common = rest, rest = next;
-  }
-  return stride / common;
-}
-constexpr std::int64_t rounds_along(std::int64_t window, std::int64_t stride, std::int64_t dilation) {
-  const std::int64_t between = rows_between(stride, dilation);
-  return (window + between - 1) / between;
+/// Returns the windows of a call. Throws invalid_argument if run-time extents do not fit.
+inline convolution_shape windows_of_call(const prepare_context& p, const unfold_attributes& a, const shape& images,
+                                         const shape& patches) {
+  const convolution_shape s = convolution_of(a.windows, images, a.height, a.width, patches);
+  if (!windows_fit(s) || patches[0] != s.batch || patches[3] != a.height * a.width * s.channels)
+    throw error(error_code::invalid_argument, p.node.op->name,
+                {"patches of ", to_string(patches), " are not the windows of images of ", to_string(images)});
+  return s;
 }
 
 /// The windows whose row `i` is inside the image: `count` windows from `first` on. The first row is at `begin`.
@@ -132,56 +107,53 @@ struct window_run {
   }
 };
 
-inline strided_copies copy_windows(const prepare_context& p, const unfold_attributes& a, bool back) {
-  const shape &images = (back ? p.outputs : p.inputs)[0].extents, &patches = (back ? p.inputs : p.outputs)[0].extents;
-  const convolution_shape s = convolution_of(a.windows, images, a.height, a.width, patches);
-  const std::int64_t pixels = a.height * a.width;
-  if (!windows_fit(s) || patches[0] != s.batch || patches[3] != pixels * s.channels)
-    throw error(error_code::invalid_argument, p.node.op->name,
-                {"patches of ", to_string(patches), " are not the windows of images of ", to_string(images)});
-  const std::int64_t row_distance = rows_between(s.stride_height, s.dilation_height),
-                     column_distance = rows_between(s.stride_width, s.dilation_width);
-  box_copies all(p);
-  std::size_t copied = 0;
-  for (std::int64_t i = 0; i < a.height; ++i)
-    for (std::int64_t j = 0; j < a.width; ++j) {
-      if (a.row_round >= 0 && (i / row_distance != a.row_round || j / column_distance != a.column_round)) continue;
-      const window_run rows(i, s.height, s.stride_height, s.dilation_height, s.pad_top, s.out_height);
-      const window_run columns(j, s.width, s.stride_width, s.dilation_width, s.pad_left, s.out_width);
+}  // namespace detail
+
+/// Adds windows at their places in images.
+template <class T>
+struct fold_op {
+  static constexpr const char* name = "fold";
+  using attributes = unfold_attributes;
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::fold_kernel<T>(p, detail::windows_of_call(p, a, p.outputs[0].extents, p.inputs[0].extents),
+                                      a.by_channel);
+  }
+  static void gradient(gradient_context& g, const attributes& a);
+};
+
+/// Copies windows to patches. Padding is 0.
+template <class T>
+struct unfold_op {
+  static constexpr const char* name = "unfold";
+  using attributes = unfold_attributes;
+  static strided_copies copies(const prepare_context& p, const attributes& a) {
+    const convolution_shape s = detail::windows_of_call(p, a, p.inputs[0].extents, p.outputs[0].extents);
+    const std::int64_t pixels = a.height * a.width;
+    box_copies all(p);
+    std::size_t copied = 0;
+    for (std::int64_t i = 0; i < pixels; ++i) {
+      const detail::window_run rows(i / a.width, s.height, s.stride_height, s.dilation_height, s.pad_top, s.out_height);
+      const detail::window_run columns(i % a.width, s.width, s.stride_width, s.dilation_width, s.pad_left, s.out_width);
       const shape box(s.batch, rows.count, columns.count, s.channels);
       if (box.elements() == 0) continue;
       box_walk image, patch;
       image.begin[1] = rows.begin, image.begin[2] = columns.begin;
       image.step[1] = s.stride_height, image.step[2] = s.stride_width;
       patch.begin[1] = rows.first, patch.begin[2] = columns.first;
-      patch.begin[3] = (i * a.width + j) * (a.by_channel ? 1 : s.channels), patch.step[3] = a.by_channel ? pixels : 1;
-      back ? all.copy(box, 0, patch, 0, image) : all.copy(box, 0, image, 0, patch);
+      patch.begin[3] = i * (a.by_channel ? 1 : s.channels), patch.step[3] = a.by_channel ? pixels : 1;
+      all.copy(box, 0, image, 0, patch);
       copied += box.elements();
     }
-  if (copied < p.outputs[0].extents.elements()) all.fill_rest(0);
-  return all;
-}
-
-}  // namespace detail
-
-inline strided_copies unfold_op::copies(const prepare_context& p, const attributes& a) {
-  return detail::copy_windows(p, a, false);
-}
-inline strided_copies fold_op::copies(const prepare_context& p, const attributes& a) {
-  return detail::copy_windows(p, a, true);
-}
-inline void unfold_op::gradient(gradient_context& g, attributes a) {
-  const value_info& images = g.input(0).info();
-  if (a.row_round >= 0) return g.set_gradient(0, record<fold_op>({g.upstream()}, images, a));
-  symbol sum_of_rounds = 0;
-  const std::int64_t rows = detail::rounds_along(a.height, a.windows.stride_height, a.windows.dilation_height),
-                     columns = detail::rounds_along(a.width, a.windows.stride_width, a.windows.dilation_width);
-  for (std::int64_t r = 0; r < rows * columns; ++r) {
-    a.row_round = r / columns, a.column_round = r % columns;
-    const symbol round = record<fold_op>({g.upstream()}, images, a);
-    sum_of_rounds = r == 0 ? round : sum_of_rounds + round;
+    if (copied < p.outputs[0].extents.elements()) all.fill_rest(0);
+    return all;
   }
-  g.set_gradient(0, sum_of_rounds);
+  static void gradient(gradient_context& g, const attributes& a) {
+    if constexpr (is_differentiable<T>) g.set_gradient(0, record<fold_op<T>>({g.upstream()}, g.input(0).info(), a));
+  }
+};
+template <class T>
+void fold_op<T>::gradient(gradient_context& g, const attributes& a) {
+  g.set_gradient(0, record<unfold_op<T>>({g.upstream()}, g.input(0).info(), a));
 }
 
 WEFT_COLD_END
@@ -200,12 +172,13 @@ template <unfold_options Options, Expression Expr>
                 "unfold: needs images [batch, height, width, channels], and windows that fit into the padded image");
   if constexpr (correct<mistaken>) {
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
+    if constexpr (Expr::symbolic && is_differentiable<T>) gpu::compile_kernels<fold_op, T>();
     const auto x = materialize(images);
     const shape& extents = extents_of(x);
     constexpr std::int64_t height = Options.window.height, width = Options.window.width;
     const auto call =
         detail::call_windows(extents, height, width, extents[3] * height * width, detail::windows_of(Options));
-    return call_operation<unfold_op, T, detail::unfolded<D, Options>>(
+    return call_operation<unfold_op<T>, T, detail::unfolded<D, Options>>(
         call.result, {call.attributes, height, width, Options.order == depth_order::crd}, x);
   } else {
     return detail::same_after_mistake(images);
@@ -229,24 +202,18 @@ template <auto Height, auto Width, unfold_options Options, Expression Expr>
     using Images = detail::folded<D, Height, Width, Options>;
     using unknown = sliced_extents_are_unknown<std::conditional_t<Expr::symbolic, Images, D>, Images>;
     static_assert(correct<unknown>, "fold: over tensors, height and width must be numbers, or extents of the patches");
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
+    if constexpr (Expr::symbolic) {
+      gpu::compile_kernels<gpu::moves, T>();
+      gpu::compile_kernels<fold_op, T>();
+    }
     const auto x = materialize(patches);
     if constexpr (Expr::symbolic) detail::remember_extents<Images>(*x.erased().builder());
     const shape extents = detail::sliced_extents<Images>(x);
     constexpr size2d window = Options.window;
     const auto call =
         detail::call_windows(extents, window.height, window.width, extents[3], detail::windows_of(Options));
-    constexpr std::int64_t rows = detail::rounds_along(window.height, Options.stride.height, Options.dilation.height),
-                           columns = detail::rounds_along(window.width, Options.stride.width, Options.dilation.width);
-    const auto round = [&](std::int64_t r) {
-      return call_operation<fold_op, T, Images>(
-          extents,
-          {call.attributes, window.height, window.width, Options.order == depth_order::crd, r / columns, r % columns},
-          x);
-    };
-    auto images = round(0);
-    for (std::int64_t r = 1; r < rows * columns; ++r) images = materialize(images + round(r));
-    return images;
+    return call_operation<fold_op<T>, T, Images>(
+        extents, {call.attributes, window.height, window.width, Options.order == depth_order::crd}, x);
   } else {
     return detail::same_after_mistake(patches);
   }
@@ -258,3 +225,7 @@ template <auto...>
 auto fold(...) WEFT_DELETED;  // all options are template arguments: fold<28, 28, unfold_options{.window = 3}>(y)
 
 }  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/fold.hpp>
+#endif

@@ -170,15 +170,6 @@ auto smoothed_cross_entropy(const X& x, const Y& labels, const cross_entropy_opt
   }
 }
 
-/// Calls f(logits) unless logits or labels have a mistake.
-template <class L, class Y, class F>
-auto cross_entropy_of(const L& logits, const Y& labels, const F& f) {
-  if constexpr (correct<cross_entropy_mistake<L, Y>>)
-    return f(materialize(logits));
-  else
-    return after_mistake<value_t<L>, dims<>>(logits, labels);
-}
-
 }  // namespace detail
 
 /// Computes softmax_cross_entropy with smoothed labels, ignored labels and class weights, one loss for each row:
@@ -189,7 +180,7 @@ template <Expression L, Expression Y>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels, const cross_entropy_options& options) {
   static_assert(correct<cross_entropy_mistake<L, Y>>,
                 "softmax_cross_entropy: needs logits of float or double, and classes or distributions that fit them");
-  return detail::cross_entropy_of(logits, labels, [&](const auto& x) {
+  return detail::unless<cross_entropy_mistake<L, Y>>(logits, [&](const auto& x) {
     if (options.class_weights.empty() && options.ignore_index == cross_entropy_options::no_class) {
       const double smoothing = options.label_smoothing;
       detail::check_label_smoothing(smoothing);
@@ -210,7 +201,7 @@ template <Expression L, Expression Y>
   static_assert(
       correct<cross_entropy_mistake<L, Y>>,
       "mean_softmax_cross_entropy: needs logits of float or double, and classes or distributions that fit them");
-  return detail::cross_entropy_of(logits, labels, [&](const auto& x) {
+  return detail::unless<cross_entropy_mistake<L, Y>>(logits, [&](const auto& x) {
     const auto loss = softmax_cross_entropy(x, labels, options);
     if constexpr (detail::are_classes<value_t<Y>>)
       return materialize(sum(loss) / sum(std::get<2>(detail::weighted_rows(x, labels, options))));
@@ -225,7 +216,7 @@ template <Expression L, Expression Y>
 [[nodiscard]] auto nll_loss(const L& log_probabilities, const Y& labels, const cross_entropy_options& options = {}) {
   static_assert(correct<cross_entropy_mistake<L, Y>>,
                 "nll_loss: needs log-probabilities of float or double, and classes or distributions that fit them");
-  return detail::cross_entropy_of(log_probabilities, labels, [&](const auto& x) {
+  return detail::unless<cross_entropy_mistake<L, Y>>(log_probabilities, [&](const auto& x) {
     return detail::smoothed_cross_entropy(
         x, labels, options, [&](const auto& y) { return -detail::chosen_logits<detail::last_axis_of<L>>(x, y); },
         [&] { return x; });
@@ -241,7 +232,7 @@ template <Expression P, Expression Y>
   static_assert(
       correct<cross_entropy_mistake<P, Y>>,
       "categorical_cross_entropy: needs probabilities of float or double, and classes or distributions that fit them");
-  return detail::cross_entropy_of(probabilities, labels, [&](const auto& p) {
+  return detail::unless<cross_entropy_mistake<P, Y>>(probabilities, [&](const auto& p) {
     return nll_loss(log(minimum(maximum(p / sum<-1, keep_dims>(p), 1e-7), 1 - 1e-7)), labels, options);
   });
 }

@@ -47,15 +47,6 @@ auto p_norm(const X& x, double p) {
   return materialize(weft::select(powers == 0, 0, pow(weft::select(powers == 0, 1, powers), 1 / p)));
 }
 
-/// Calls f(a, b) unless the vectors have a mistake.
-template <int Axis, class A, class B, class F>
-auto distance_of(const A& a, const B& b, const F& f) {
-  if constexpr (correct<vectors_mistake<A, B, Axis>>)
-    return f(materialize(a), materialize(b));
-  else
-    return same_after_mistake(a);
-}
-
 template <class X>
 auto unit_rows(const X& x) {
   return materialize(x * rsqrt(maximum(sum<-1, keep_dims>(square(x)), 1e-24)));
@@ -75,7 +66,7 @@ template <Expression A, Expression B>
 [[nodiscard]] auto pairwise_distance(const A& a, const B& b, distance_options options = {}) {
   static_assert(correct<vectors_mistake<A, B>>,
                 "pairwise_distance: needs float or double vectors of one type and rank, equally long along their axis");
-  return detail::distance_of<-1>(
+  return detail::unless<vectors_mistake<A, B>>(
       a, b, [&](const auto& x, const auto& y) { return detail::p_norm<-1>(x - y + options.epsilon, options.p); });
 }
 
@@ -115,7 +106,7 @@ template <int Axis = -1, Expression A, Expression B>
 [[nodiscard]] auto cosine_similarity(const A& a, const B& b, double epsilon = 1e-8) {
   static_assert(correct<vectors_mistake<A, B, Axis>>,
                 "cosine_similarity: needs float or double vectors of one type and rank, equally long along their axis");
-  return detail::distance_of<Axis>(a, b, [&](const auto& x, const auto& y) {
+  return detail::unless<vectors_mistake<A, B, Axis>>(a, b, [&](const auto& x, const auto& y) {
     return sum<Axis>(x * y) / (maximum(norm<Axis>(x), epsilon) * maximum(norm<Axis>(y), epsilon));
   });
 }
@@ -127,7 +118,7 @@ template <Expression A, Expression B, Expression Y>
   static_assert(
       correct<vectors_mistake<A, B>>,
       "cosine_embedding_loss: needs float or double vectors of one type and rank, equally long along their axis");
-  return detail::distance_of<-1>(a, b, [&](const auto& x, const auto& y) {
+  return detail::unless<vectors_mistake<A, B>>(a, b, [&](const auto& x, const auto& y) {
     const auto squares = materialize((sum<-1>(square(x)) + 1e-12) * (sum<-1>(square(y)) + 1e-12));
     const auto cosine = materialize(sum<-1>(x * y) * rsqrt(squares));
     return detail::loss_of(
