@@ -11,6 +11,7 @@
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/ops/index/assign_scatter.hpp>
+#include <weft/ops/index/copy_rows.hpp>
 #include <weft/ops/random/dropout.hpp>
 #include <weft/session/gpu_session.hpp>
 #include <weft/session/trace.hpp>
@@ -350,6 +351,26 @@ BOOST_AUTO_TEST_CASE(slices_of_variables_are_written_where_the_variables_are) {
   for (const std::int64_t begin : {0, 3, 2})
     check_close(host.eval(put, with(at, begin), with(keys, in)), device.eval(put, with(at, begin), with(keys, in)), 0);
   check_close(host.get(cache), device.get(cache), 0);
+  const auto each = placeholder<std::int32_t, dims<3>>(g, "each");
+  const auto put_each = assign_slice<1>(cache, each, keys);
+  const tensor<std::int32_t, dims<3>> places{3, 0, 2}, sources{2, 1, 2}, counts{4, 5, 0};
+  check_close(host.eval(put_each, with(each, places), with(keys, in)),
+              device.eval(put_each, with(each, places), with(keys, in)), 0);
+  const auto number = placeholder<std::int32_t, dims<3>>(g, "number");
+  const auto half_cache = variable<half, dims<3, 5, 1>>(g, "half", init::normal{});
+  const auto copied = [&](const auto& v) {
+    return std::remove_cvref_t<decltype(v)>(
+        record<copy_rows_op>({v.erased(), each.erased(), number.erased()}, v.erased().info(), {1}));
+  };
+  const auto rows_copied = copied(cache);
+  const auto halves_copied = copied(half_cache);
+  const auto run = [&](session& s, const auto& v) { return s.eval(v, with(each, sources), with(number, counts)); };
+  const auto before = host.get(cache), after = run(host, rows_copied);
+  for (int k = 0; k < 5; ++k) BOOST_TEST(after(0, k, 1) == before(k < 4 ? 2 : 0, k, 1));
+  check_close(after, run(device, rows_copied), 0);
+  const tensor<float, dims<3, 5, 1>> halves = cast<float>(run(host, halves_copied));
+  check_close(halves, tensor<float, dims<3, 5, 1>>(cast<float>(run(device, halves_copied))), 0);
+  BOOST_CHECK_THROW(host.eval(rows_copied, with(each, places), with(number, counts)), error);
   const auto which = placeholder<std::int32_t, dims<3>>(g, "which");
   const auto rows = placeholder<float, dims<3, 5, 2>>(g, "rows");
   for (const combine how : {combine::update, combine::add, combine::max}) {

@@ -144,6 +144,17 @@ BOOST_AUTO_TEST_CASE(slices_of_variables_are_assigned) {
     const std::string why = failure(error_code::out_of_range, [&] { s.eval(put, with(at, wrong), with(keys, in)); });
     BOOST_CHECK_MESSAGE(test::contains(why, "begin must be in [0, 3] for 1 of the 4 elements of axis 1"), why);
   }
+  // One index for each row of axis 0.
+  const auto places = placeholder<std::int32_t, dims<2>>(g, "places");
+  const auto put_each = assign_slice<1>(cache, places, keys);
+  s.set(cache, tensor<float, dims<2, 4, 2>>{});
+  const auto each = s.eval(put_each, with(places, tensor<std::int32_t, dims<2>>{3, 0}), with(keys, in));
+  BOOST_CHECK_EQUAL(each(0, 3, 1), 2.0f);
+  BOOST_CHECK_EQUAL(each(1, 0, 0), 3.0f);
+  BOOST_CHECK_EQUAL(float(sum(each)), 10.0f);
+  failure(error_code::out_of_range,
+          [&] { s.eval(put_each, with(places, tensor<std::int32_t, dims<2>>{1, 4}), with(keys, in)); });
+  BOOST_CHECK_EQUAL(s.get(cache)(0, 1, 1), 0.0f);  // the first row has not been written
   const auto steps = variable<int>(g, "steps", 7);
   BOOST_CHECK_EQUAL(int(s.eval(assign_sub(steps, 3))), 4);
   const auto w = variable<float, dims<2>>(g, "w", init::ones{});

@@ -11,14 +11,14 @@
 #include <boost/test/unit_test.hpp>
 #include <weft/weft.hpp>
 
-/// What PyTorch computed: the numbers of sequence_values.txt, and those that make_sequence_values.py began with.
+/// What PyTorch computed: the numbers of a file, and those that make_sequence_values.py began with.
 namespace sequence_values {
 
-inline const std::vector<double>& expected(const std::string& name) {
-  static const std::map<std::string, std::vector<double>> all = [] {
+inline const std::vector<double>& expected(const std::string& name, const std::string& file = "sequence_values.txt") {
+  static const std::map<std::string, std::vector<double>> all = [&] {  // a program reads one file
     std::map<std::string, std::vector<double>> found;
-    std::ifstream in(TEST_DATA "/nn/sequence_values.txt");
-    BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/nn/sequence_values.txt cannot be read");
+    std::ifstream in(TEST_DATA "/nn/" + file);
+    BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/nn/" + file + " cannot be read");
     std::string line, word;
     std::getline(in, line);  // where it comes from
     while (std::getline(in, line)) {
@@ -30,7 +30,7 @@ inline const std::vector<double>& expected(const std::string& name) {
     return found;
   }();
   const auto at = all.find(name);
-  BOOST_REQUIRE_MESSAGE(at != all.end() && !at->second.empty(), "sequence_values.txt has no numbers under " << name);
+  BOOST_REQUIRE_MESSAGE(at != all.end() && !at->second.empty(), file + " has no numbers under " << name);
   return at->second;
 }
 

@@ -267,8 +267,7 @@ void unfreeze(const First& first, const More&... more) {
 
 template <Element T, class D>
 auto find_variable(graph& g, std::string_view name) {
-  graph& all = g.whole();
-  return variable_node<T, dims_t<D>>(symbol(&all, {detail::find_variable(all, name, {dtype_of<T>, D::spec}), 0}));
+  return variable_node<T, dims_t<D>>(symbol(&g, {detail::find_variable(g, name, {dtype_of<T>, D::spec}), 0}));
 }
 
 }  // namespace weft

@@ -19,6 +19,7 @@ class assign_slice_kernel final : public kernel {
         part_(p.input_slots[1]),
         begin_(p.input_slots[2]),
         wide_(p.inputs[2].type == dtype::int64),
+        begins_(static_cast<std::size_t>(p.inputs[2].extents.elements())),
         axis_(axis),
         whole_(p.inputs[0].extents, axis),
         size_(p.inputs[1].extents[axis]),
@@ -33,17 +34,19 @@ class assign_slice_kernel final : public kernel {
   }
 
   void run(const kernel_context& f) override {
-    const std::int64_t begin = device::index_at(f.buffers[begin_], wide_, 0),
-                       extent = static_cast<std::int64_t>(whole_.extent);
-    if (begin < 0 || begin > extent - size_)
-      throw error(error_code::out_of_range, "assign_slice",
-                  {"begin must be in [0, ", extent - size_, "] for ", size_, " of the ", extent, " elements of axis ",
-                   axis_, "; it is ", begin});
-    const std::size_t before = static_cast<std::size_t>(begin) * row_, part = static_cast<std::size_t>(size_) * row_,
-                      whole = whole_.extent * row_;
+    const auto begin_at = [&](std::size_t i) { return device::index_at(f.buffers[begin_], wide_, i); };
+    const auto extent = static_cast<std::int64_t>(whole_.extent);
+    for (std::size_t i = 0; i < begins_; ++i)
+      if (const std::int64_t begin = begin_at(i); begin < 0 || begin > extent - size_)
+        throw error(error_code::out_of_range, "assign_slice",
+                    {"begin must be in [0, ", extent - size_, "] for ", size_, " of the ", extent, " elements of axis ",
+                     axis_, "; it is ", begin});
+    const std::size_t part = static_cast<std::size_t>(size_) * row_, whole = whole_.extent * row_;
     chunks_.run(f, [&](std::size_t, std::size_t first, std::size_t end) {
       for (std::size_t o = first; o < end; ++o)
-        __builtin_memcpy(f.buffers[variable_] + o * whole + before, f.buffers[part_] + o * part, part);
+        __builtin_memcpy(
+            f.buffers[variable_] + o * whole + static_cast<std::size_t>(begin_at(o * begins_ / whole_.outer)) * row_,
+            f.buffers[part_] + o * part, part);
     });
   }
   std::string describe() const override {
@@ -53,7 +56,7 @@ class assign_slice_kernel final : public kernel {
  private:
   std::uint32_t variable_, part_, begin_;
   bool wide_;
-  std::size_t axis_;
+  std::size_t begins_, axis_;
   axis_rows whole_;
   std::int64_t size_;
   std::size_t row_;

@@ -20,11 +20,12 @@ struct assign_slice_work {
   const void* begin;
   bool wide;
   divisor inner, extent;     ///< elements of a row; rows of the part along the axis
+  divisor each;              ///< outer rows that begin at one index
   std::uint32_t whole_rows;  ///< rows of the variable along the axis
 
   WEFT_HOST_DEVICE void operator()(std::size_t at) const {
     const auto i = static_cast<std::uint32_t>(at), row = inner.divide(i), outer = extent.divide(row);
-    const std::int64_t to = row - outer * extent.extent + weft::device::index_at(begin, wide, 0);
+    const std::int64_t to = row - outer * extent.extent + weft::device::index_at(begin, wide, each.divide(outer));
     if (to >= 0 && to < static_cast<std::int64_t>(whole_rows))
       variable[(outer * whole_rows + static_cast<std::uint32_t>(to)) * inner.extent + i - row * inner.extent] = part[i];
   }
@@ -41,6 +42,7 @@ kernel* prepare_assign_slice(const prepare_context& p, device&) {
   work.wide = p.inputs[2].type == dtype::int64;
   work.inner = divisor_for(part.inner);
   work.extent = divisor_for(part.extent);
+  if (n > 0) work.each = divisor_for(whole.outer / static_cast<std::size_t>(p.inputs[2].extents.elements()));
   work.whole_rows = static_cast<std::uint32_t>(whole.extent);
   return make_each(p, str_cat({op::name, " of ", part.extent, " of ", whole.extent, " rows"}), work, n, &w::variable,
                    &w::part, &w::begin);
