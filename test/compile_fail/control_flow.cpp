@@ -9,6 +9,32 @@
 #include <weft/weft.hpp>
 using namespace weft;
 
+// case case_branches: The operand comes before the branches.
+// error: case_has_no_branches
+// error: case_of: takes functions after the index
+graph g;
+auto x = placeholder<float, dims<4>>(g, "x");
+auto k = placeholder<int>(g, "k");
+auto y = case_of(k, x, [](auto x) { return x; }, [](auto x) { return -x; });  // wrong
+auto y = case_of(k, [](auto x) { return x; }, [](auto x) { return -x; }, x);  // right
+
+// case case_index: The index is a bool.
+// error: index_is_not_a_scalar_integer
+// error: case_of: takes a scalar std::int32_t or std::int64_t
+graph g;
+auto x = placeholder<float, dims<4>>(g, "x");
+auto y = case_of(sum(x) > 0.f, [&] { return x; }, [&] { return -x; });                      // wrong
+auto y = case_of(cast<std::int32_t>(sum(x) > 0.f), [&] { return x; }, [&] { return -x; });  // right
+
+// case case_results: The third branch returns other extents.
+// error: branches_differ
+// error: case_of: takes a scalar std::int32_t or std::int64_t
+graph g;
+auto x = placeholder<float, dims<4>>(g, "x");
+auto k = placeholder<int>(g, "k");
+auto y = case_of(k, [&] { return x; }, [&] { return -x; }, [&] { return sum(x); });      // wrong
+auto y = case_of(k, [&] { return x; }, [&] { return -x; }, [&] { return x + sum(x); });  // right
+
 // case cond_branches: The branches return different extents.
 // error: branches_differ
 // error: dims<4>
@@ -73,6 +99,14 @@ auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto y = cond(sum(x) > 0, x, -x);                                                   // wrong
 auto y = cond(sum(x) > 0, [](auto v) { return v; }, [](auto v) { return -v; }, x);  // right
 
+// case fold_stacks: The body returns a value besides the carry.
+// error: fold_stacks_results
+// error: fold: the body returns the next carries and nothing else
+graph g;
+auto x = placeholder<float, dims<4, 3>>(g, "x");
+auto h = fold([](auto h, auto v) { return std::tuple{h + v, h}; }, sum<0>(x), rows(x));  // wrong
+auto h = fold([](auto h, auto v) { return h + v; }, sum<0>(x), rows(x));                 // right
+
 // case loop_condition: The condition returns a number.
 // error: predicate_is_not_a_scalar_bool
 graph g;
@@ -133,6 +167,23 @@ graph g;
 auto x = placeholder<float, dims<4>>(g, "x");
 auto y = while_loop([](auto x) { return sum(x) < 9.f; }, [](auto x) { return concat<0>(x, x); }, x);  // wrong
 auto y = while_loop([](auto x) { return sum(x) < 9.f; }, [](auto x) { return x + x; }, x);            // right
+
+// case map_carry: An operand of map is not rows.
+// error: operands_are_not_rows
+// error: map: needs a body that returns a value for each row
+graph g;
+auto x = placeholder<float, dims<4, 3>>(g, "x");
+auto y = map([](auto v) { return v * 2.f; }, x);        // wrong
+auto y = map([](auto v) { return v * 2.f; }, rows(x));  // right
+
+// case scan_body_captures: All operands are tensors, but the body reads a variable.
+// error: no_operand_is_in_the_graph
+// error: scan: needs a body that returns the carried values and then the values to stack, and rows\(x\)
+graph g;
+auto w = variable<float, dims<3>>(g, "w");
+tensor<float, dims<4, 3>> x;
+auto y = scan([&](auto v) { return v * w; }, rows(x));               // wrong
+auto y = scan([&](auto v) { return v * w; }, rows(constant(g, x)));  // right
 
 // case scan_body_type: The carry becomes double.
 // error: loop_variables_change

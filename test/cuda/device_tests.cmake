@@ -37,6 +37,7 @@ set(device_tests
     oracle.oracle
     oracle.rows
     session.control_flow
+    session.control_flow_capture
     session.control_flow_scan
     session.determinism
     session.random_graphs

@@ -9,6 +9,7 @@
 #include <weft/distributed.hpp>
 #include <weft/distributed/remote/graph_client.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
+#include <weft/nn/dense.hpp>
 #include <weft/ops/arrays/concat.hpp>
 
 #include "errors.hpp"
@@ -118,6 +119,29 @@ BOOST_AUTO_TEST_CASE(scopes_in_bodies_are_refused) {
   BOOST_TEST(branch([] { return 0; }, true) == "nothing");
   const device_scope around(g, "/job:worker/task:1"_device);
   BOOST_TEST(branch([] { return 0; }, true) == "nothing");
+}
+
+// A loop on a worker captures a variable of a parameter server, and one that a layer in its body creates there.
+BOOST_AUTO_TEST_CASE(bodies_capture_variables_of_other_tasks) {
+  graph g;
+  const device_spec server_of_w = "/job:worker/task:1/cpu:0"_device;
+  const auto x = placeholder<float, dims<3, 2>>(g, "x");
+  const auto w = on(g, true, server_of_w, [&] { return variable<float, dims<2>>(g, "w", init::constant{2}); });
+  const nn::dense<2> layer{.weights_init = init::ones{}};
+  const auto loss = on(g, true, "/job:worker/task:0/cpu:0"_device, [&] {
+    return let(sum(fold([&](auto h, auto row) { return h + w * layer(reshape<dims<1, 2>>(row)); },
+                        constant(g, tensor<float, dims<1, 2>>()), rows(x))));
+  });
+  const auto train = gradient_descent{.learning_rate = 0.5f}.minimize(loss);
+  cluster_of<in_process> tasks(g, 2, in_process());
+  session s(g, {.threads = 1, .target = tasks.services[0]->target()});
+  BOOST_TEST(s.explain(w).find("/task:1/") != std::string::npos, s.explain(w));
+  BOOST_TEST(s.explain(loss).find("/task:0/") != std::string::npos, s.explain(loss));
+  auto step = s.prepare(fetch(loss, train), feed(x));
+  const tensor<float, dims<3, 2>> in{1, 2, 3, 4, 5, 6};
+  BOOST_TEST(std::get<0>(step(in)) == 2 * 2 * 21);
+  BOOST_TEST(s.get(w).data()[1] == 2 - 0.5f * 21);
+  BOOST_TEST(s.get(layer.weights.as<dims<2, 2>>())(1, 0) == 1 - 0.5f * 2 * 12);
 }
 
 // with tf.device(tf.train.replica_device_setter(cluster=cluster)), and a session that names the worker's server.

@@ -919,14 +919,6 @@ BOOST_AUTO_TEST_CASE(another_operand_is_an_error_with_both_shapes) {
   BOOST_CHECK(test::contains(test::failure(error_code::invalid_argument, [&] { (void)layer.weights.as<dims<3, 4>>(); }),
                              "[3, 4]"));
   BOOST_CHECK_EQUAL(names(g).size(), 2u);
-  const nn::dense<4> inside;
-  BOOST_CHECK(test::contains(test::failure(error_code::failed_precondition,
-                                           [&] {
-                                             (void)cond(
-                                                 let(sum(x) > 0.0f), [&](const auto& v) { return inside(v); },
-                                                 [](const auto& v) { return let(v * 1.0f); }, x);
-                                           }),
-                             "in the body of cond"));
 }
 
 BOOST_AUTO_TEST_CASE(input_features_that_are_named_give_variables_types) {

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tuple>
+#include <utility>
+
 #include <weft/graph/subgraphs.hpp>
 
 /// Conditional execution in a step. Included by <weft/control_flow.hpp>.
 namespace weft {
 
-/// Both branches must return the same number of values, with equal element types and extents.
+/// All branches must return the same number of values, with equal element types and extents.
 template <class Then, class Else>
 struct branches_differ : mistake<!std::is_same_v<Then, Else>> {};
 
+/// The index must be a scalar of std::int32_t or std::int64_t.
+template <class Index>
+struct index_is_not_a_scalar_integer : mistake<true> {};
+template <Expression Index>
+struct index_is_not_a_scalar_integer<Index>
+    : mistake<dims_t<Index>::rank != 0 ||
+              !(std::is_same_v<value_t<Index>, std::int32_t> || std::is_same_v<value_t<Index>, std::int64_t>)> {};
+
 WEFT_COLD_BEGIN
 
-/// Inputs: the predicate, then the operands of both subgraphs. Runs the first subgraph if the predicate is true,
-/// otherwise the second.
+/// Inputs: the number of a branch, or a predicate; then the operands of all subgraphs. Runs the subgraph of this
+/// number, or the last one if there is none; for a predicate, the first if it is true, otherwise the second.
 struct cond_op {
   static constexpr const char* name = "cond";
   static kernel* prepare(const prepare_context&);
@@ -22,22 +33,34 @@ struct cond_op {
 
 namespace detail {
 
+inline std::size_t branch_of(std::int64_t index, std::size_t branches) {
+  const auto count = static_cast<std::int64_t>(branches);
+  return static_cast<std::size_t>(index < 0 || index >= count ? count - 1 : index);
+}
+
 class cond_kernel final : public kernel_with_subgraphs {
  public:
   explicit cond_kernel(const prepare_context& p)
-      : kernel_with_subgraphs(p), parameters_(inputs_.size() - 1), results_(outputs_.size()) {}
+      : kernel_with_subgraphs(p),
+        index_(p.inputs[0].type),
+        parameters_(inputs_.size() - 1),
+        results_(outputs_.size()) {}
 
   void run(const kernel_context& f) override {
-    const bool taken = read<bool>(f, f.buffers[inputs_[0]]);
+    const std::byte* const from = f.buffers[inputs_[0]];
+    const std::int64_t index = index_ == dtype::boolean ? !read<bool>(f, from)
+                               : index_ == dtype::int32 ? read<std::int32_t>(f, from)
+                                                        : read<std::int64_t>(f, from);
     for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i] = f.buffers[inputs_[i + 1]];
     for (std::size_t i = 0; i < results_.size(); ++i) results_[i] = f.buffers[outputs_[i]];
-    run_subgraph(f, taken ? 0 : 1, parameters_.data(), results_.data());
+    run_subgraph(f, branch_of(index, subgraphs_.all.size()), parameters_.data(), results_.data());
   }
   std::string describe() const override {
     return str_cat({"cond of ", parameters_.size(), parameters_.size() == 1 ? " operand" : " operands"});
   }
 
  private:
+  dtype index_;
   sequence<std::byte*> parameters_, results_;
 };
 
@@ -56,107 +79,145 @@ inline void cond_op::gradient(gradient_context& g) {
   graph& where = *static_cast<graph*>(g.input(0).builder());
   node_def c;
   c.op = &operation_of<cond_op>;
-  c.inputs = g.node.inputs;
-  for (std::uint32_t o = 0; o < g.node.outputs.size(); ++o)
-    if (g.has_upstream(o)) c.inputs.push_back(g.upstream(o).id());
-  sequence<symbol> gradients[2];
-  for (std::size_t k = 0; k < 2; ++k) {
-    c.subgraphs.push_back(where.add_subgraph(where.subgraph_at(g.node.subgraphs[k]).name));
-    subgraph& made = where.subgraph_at(c.subgraphs[k]);
+  c.inputs = {g.node.inputs[0]};
+  sequence<sequence<symbol>> gradients;  // of each branch
+  for (const std::uint32_t branch : g.node.subgraphs) {
+    c.subgraphs.push_back(where.add_subgraph(where.subgraph_at(branch).name));
+    subgraph& made = where.subgraph_at(c.subgraphs.back());
     sequence<symbol> operands, wanted, from, upstream;
     for (std::size_t i = 1; i < g.node.inputs.size(); ++i) {
-      operands.push_back(detail::add_parameter(made, g.input(i).info()));
+      symbol x = made.capture(where, g.node.inputs[i]);
+      for (const symbol& known : operands)
+        if (known.id() == x.id()) x = detail::record_identity(x);  // an operand of its own
+      operands.push_back(x);
       if (g.needs_gradient(i)) wanted.push_back(operands.back());
     }
-    const sequence<symbol> results =
-        detail::copy_subgraph(where.subgraph_at(g.node.subgraphs[k]), made.nodes, operands);
+    const sequence<symbol> results = detail::copy_subgraph(where.subgraph_at(branch), made.nodes, operands);
     for (std::uint32_t o = 0; o < results.size(); ++o)
       if (g.has_upstream(o)) {
         from.push_back(results[o]);
-        upstream.push_back(detail::add_parameter(made, g.node.outputs[o]));
+        upstream.push_back(made.capture(where, g.upstream(o).id()));
       }
-    gradients[k] = made.nodes.differentiate(from, upstream, wanted);
+    gradients.push_back(made.nodes.differentiate(from, upstream, wanted, true));
   }
   sequence<std::size_t> reached;  // operands for which at least one branch has a gradient
   for (std::size_t i = 1, w = 0; i < g.node.inputs.size(); ++i) {
     if (!g.needs_gradient(i)) continue;
-    if (!gradients[0][w].is_number() || !gradients[1][w].is_number()) {
-      reached.push_back(i);
-      c.outputs.push_back(g.input(i).info());
-      for (std::size_t k = 0; k < 2; ++k) {
-        subgraph& made = where.subgraph_at(c.subgraphs[k]);
-        const symbol d = gradients[k][w];
-        made.results.push_back((d.is_number() ? fill(made.nodes, g.input(i).info(), 0) : d).id());
-      }
+    bool any = false;
+    for (const sequence<symbol>& of : gradients) any = any || !of[w].is_number();
+    for (std::size_t k = 0; any && k < gradients.size(); ++k) {
+      subgraph& made = where.subgraph_at(c.subgraphs[k]);
+      const symbol d = gradients[k][w];
+      made.results.push_back((d.is_number() ? fill(made.nodes, g.input(i).info(), 0) : d).id());
     }
+    if (any) reached.push_back(i), c.outputs.push_back(g.input(i).info());
     ++w;
   }
   if (reached.empty()) return;
-  // Drops the operands that neither gradient subgraph reads.
-  subgraph &then = where.subgraph_at(c.subgraphs[0]), &otherwise = where.subgraph_at(c.subgraphs[1]);
-  const sequence<char> first_needs = detail::nodes_reached(then), second_needs = detail::nodes_reached(otherwise);
-  for (std::size_t i = then.parameters.size(); i-- > 0;) {
-    if (first_needs[then.parameters[i].node] || second_needs[otherwise.parameters[i].node]) continue;
-    then.parameters.erase(i);
-    otherwise.parameters.erase(i);
-    c.inputs.erase(i + 1);
-  }
+  detail::add_captured(where, c);
   const symbol first = where.record(static_cast<node_def&&>(c));
   for (std::uint32_t o = 0; o < reached.size(); ++o) g.set_gradient(reached[o], first.output(o));
 }
 
 namespace detail {
 
-template <class Predicate, class Then, class Else, class... X>
-auto record_cond(const Predicate& p, const Then& then, const Else& otherwise, const X&... operands) {
-  graph& where = graph_around(p, operands...);
-  const auto predicate = enter(where, p);
-  const auto entered = std::tuple{enter(where, operands)...};
+template <class Chosen, class... Branch, class... X>
+auto record_branches(const Chosen& chosen, const std::tuple<const Branch&...>& branches, const X&... operands) {
+  graph& where = graph_around(chosen, operands...);
   node_def c;
   c.op = &operation_of<cond_op>;
-  c.inputs = {predicate.id()};
-  subgraph_recorder first(where, "then"), second(where, "else");
+  c.inputs = {enter(where, chosen).id()};
+  const auto entered = std::tuple{enter(where, operands)...};
+  const auto record = [&](const auto& branch) {
+    const std::size_t k = c.subgraphs.size();
+    subgraph_recorder made(where, std::is_same_v<value_t<Chosen>, bool> ? k ? "else" : "then" : str_cat({"case_", k}));
+    c.subgraphs.push_back(made.number());
+    return std::apply([&](const auto&... x) { return made.record<is_invariant<X>...>(branch, x...); }, entered);
+  };
+  std::apply([&](const auto&... x) { (c.inputs.push_back(x.id()), ...); }, entered);
   const auto results = std::apply(
-      [&](const auto&... x) {
-        (c.inputs.push_back(x.id()), ...);
-        const auto r = first.record(then, x...);
-        second.record(otherwise, x...);
+      [&](const auto& first, const auto&... more) {
+        const auto r = record(first);
+        (record(more), ...);
         return r;
       },
-      entered);
-  for (const value& r : first.made().results) c.outputs.push_back(first.made().nodes.info(r));
-  c.subgraphs = {first.number(), second.number()};
-  if (draws(first.made()) || draws(second.made())) {
+      branches);
+  bool any_draws = false;
+  for (const std::uint32_t k : c.subgraphs) any_draws = any_draws || draws(where.subgraph_at(k));
+  const subgraph& first = where.subgraph_at(c.subgraphs[0]);
+  for (const value& r : first.results) c.outputs.push_back(first.nodes.info(r));
+  add_captured(where, c);
+  if (any_draws) {
     c.inputs.push_back(record_random_position(where).id());
-    for (subgraph* const b : {&first.made(), &second.made()})
-      b->parameters.push_back(record_random_position(b->nodes).id());
+    for (const std::uint32_t k : c.subgraphs) {
+      subgraph& b = where.subgraph_at(k);
+      b.parameters.push_back(record_random_position(b.nodes).id());
+    }
   }
   return outputs_as(where.record(static_cast<node_def&&>(c)), results);
 }
 
-template <class Then, class Else, class... Parameters>
-constexpr auto find_branch_mistake() {
-  if constexpr (!is_subgraph_of<Then, Parameters...> || !is_subgraph_of<Else, Parameters...>) {
+template <class Call, class First, class... More>
+auto run_branch(std::size_t number, const Call& call, const First& first, const More&... more) {
+  if constexpr (sizeof...(More) == 0)
+    return call(first);
+  else
+    return number == 0 ? call(first) : run_branch(number - 1, call, more...);
+}
+
+template <class Chosen, class... Branch, class... X>
+auto call_branches(const Chosen& chosen, const std::tuple<const Branch&...>& branches, const X&... operands) {
+  if constexpr (Chosen::symbolic || (X::symbolic || ...)) {
+    return record_branches(materialize(chosen), branches, materialize(operands)...);
+  } else {
+    const auto index = eval(chosen).data()[0];
+    const auto call = [&](const auto& branch) {
+      return each_result(branch(materialize(operands)...), [](const auto& x) { return eval(x); });
+    };
+    const std::size_t number =
+        branch_of(std::is_same_v<value_t<Chosen>, bool> ? !index : std::int64_t{index}, sizeof...(Branch));
+    return std::apply([&](const auto&... branch) { return run_branch(number, call, branch...); }, branches);
+  }
+}
+
+template <bool Symbolic, class... Parameters>
+constexpr auto find_branch_mistake(std::tuple<> (*)()) {
+  return mistake<true>{};
+}
+template <bool Symbolic, class... Parameters, class First, class... More>
+constexpr auto find_branch_mistake(std::tuple<First, More...> (*)()) {
+  if constexpr (!(is_subgraph_of<First, Parameters...> && ... && is_subgraph_of<More, Parameters...>)) {
     return subgraph_takes_other_parameters<Parameters...>{};
   } else {
-    using then_result = result_of_subgraph<Then, Parameters...>;
-    using else_result = result_of_subgraph<Else, Parameters...>;
-    using mistake = first_mistake<result_is_not_an_expression<then_result>, result_is_not_an_expression<else_result>>;
+    using mistake = first_mistake<result_mistake<Symbolic, result_of_subgraph<First, Parameters...>>,
+                                  result_mistake<Symbolic, result_of_subgraph<More, Parameters...>>...>;
     if constexpr (!correct<mistake>)
       return mistake{};
     else
-      return branches_differ<typename typed_as<then_result>::type, typename typed_as<else_result>::type>{};
+      return first_mistake<mistake,
+                           branches_differ<typename typed_as<result_of_subgraph<First, Parameters...>>::type,
+                                           typename typed_as<result_of_subgraph<More, Parameters...>>::type>...>{};
   }
 }
-template <class Predicate, class Then, class Else, class... X>
+template <class Chosen, class ChosenMistake, class Branches, class... X>
 constexpr auto find_cond_mistake() {
-  using mistake = first_mistake<predicate_is_not_a_scalar_bool<Predicate>, operands_are_not_expressions<X...>>;
-  if constexpr (!correct<mistake>)
+  using mistake = first_mistake<ChosenMistake, operands_are_not_expressions<X...>>;
+  if constexpr (!correct<mistake>) {
     return mistake{};
-  else
-    return find_branch_mistake<Then, Else, parameter<Predicate::symbolic || (X::symbolic || ...), X>...>();
+  } else {
+    constexpr bool symbolic = Chosen::symbolic || (X::symbolic || ...);
+    return find_branch_mistake<symbolic, parameter<symbolic, X>...>(static_cast<Branches (*)()>(nullptr));
+  }
 }
 
+/// The number of functions in front of the operands.
+template <class... X>
+constexpr std::size_t branch_count() {
+  constexpr bool operand[] = {Expression<X>..., true};
+  std::size_t n = 0;
+  while (!operand[n]) ++n;
+  return n;
+}
 }  // namespace detail
 
 /// cond requires a second branch.
@@ -165,18 +226,20 @@ struct branch_is_missing : mistake<true> {};
 
 /// The mistake in a call of cond, if any.
 template <class Predicate, class Then, class Else, class... X>
-using cond_mistake = decltype(detail::find_cond_mistake<Predicate, Then, Else, X...>());
+using cond_mistake = decltype(detail::find_cond_mistake<Predicate, predicate_is_not_a_scalar_bool<Predicate>,
+                                                        std::tuple<Then, Else>, X...>());
 
 /// Applies one of two functions to the operands, depending on a scalar bool (tf.cond):
 ///
-///     auto y = cond(mean(x) > 0, [](auto x) { return x; }, [](auto x) { return -x; }, x);
+///     auto y = cond(mean(x) > 0, [&] { return x; }, [&] { return -x; });
+///     auto z = cond(mean(x) > 0, [](auto a) { return a; }, [](auto a) { return -a; }, x);  // with an operand
 ///
 /// Each function is called once, when the graph is built, with a parameter for each operand, and is recorded as a
 /// subgraph. A step runs only the branch that the predicate selects. Both functions return an expression or a
-/// std::tuple of expressions, with equal element types and extents, and cond returns the same. A function receives all
-/// graph values that it reads as operands. It must not write variables and cannot contain device scopes: it runs on the
-/// device of the cond node. The predicate is copied to the host. Gradients pass through the selected branch and
-/// recompute its values. Over tensors, cond calls one of the functions at once.
+/// std::tuple of expressions, with equal element types and extents, and cond returns the same. The values, variables
+/// and layers of the graph that a function uses become inputs of the cond node. A function must not write variables and
+/// cannot contain device scopes: it runs on the device of the node. The predicate is copied to the host. Gradients pass
+/// through the selected branch and recompute its values. Over tensors, cond calls one of the functions at once.
 template <class Predicate, class Then, class Else, class... X>
 [[nodiscard]] auto cond(const Predicate& predicate, const Then& then, const Else& otherwise, const X&... operands) {
   using mistake = cond_mistake<Predicate, Then, Else, X...>;
@@ -185,13 +248,8 @@ template <class Predicate, class Then, class Else, class... X>
       "cond: takes a scalar of bool, and two functions that return expressions of the same elements and extents");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<float, dims<>>(predicate);
-  } else if constexpr (Predicate::symbolic || (X::symbolic || ...)) {
-    return detail::record_cond(materialize(predicate), then, otherwise, materialize(operands)...);
   } else {
-    const bool taken = eval(predicate).data()[0];
-    const auto run = [](const auto& x) { return eval(x); };
-    return taken ? detail::each_result(then(materialize(operands)...), run)
-                 : detail::each_result(otherwise(materialize(operands)...), run);
+    return detail::call_branches(predicate, std::tie(then, otherwise), operands...);
   }
 }
 
@@ -200,6 +258,39 @@ auto cond(const Predicate& predicate, const Then&) {
   static_assert(correct<branch_is_missing<Then>>,
                 "cond: takes two functions: cond(p, [](auto x) { return -x; }, [](auto x) { return x; }, x)");
   return detail::after_mistake<float, dims<>>(predicate);
+}
+
+/// case_of requires functions and, after them, the operands.
+template <class... X>
+struct case_has_no_branches : mistake<detail::branch_count<X...>() == 0> {};
+
+/// Applies the function of number `index` to the operands, and the last one if there is none of this number
+/// (tf.switch_case; tf.case with an index):
+///
+///     auto y = case_of(k, [&] { return x; }, [&] { return -x; }, [&] { return x * x; });
+///     auto z = case_of(k, [](auto a) { return a; }, [](auto a) { return -a; }, x);  // with an operand
+///
+/// The index is a scalar of std::int32_t or std::int64_t. All else is as for cond.
+template <class Index, class... X>
+[[nodiscard]] auto case_of(const Index& index, const X&... branches_and_operands) {
+  constexpr std::size_t branches = detail::branch_count<X...>();
+  static_assert(correct<case_has_no_branches<X...>>,
+                "case_of: takes functions after the index: case_of(k, [&] { return x; }, [&] { return -x; })");
+  const auto all = std::tie(branches_and_operands...);
+  return [&]<std::size_t... Branch, std::size_t... Operand>(std::index_sequence<Branch...>,
+                                                            std::index_sequence<Operand...>) {
+    using given = std::tuple<X...>;
+    using mistake = decltype(detail::find_cond_mistake<Index, index_is_not_a_scalar_integer<Index>,
+                                                       std::tuple<std::tuple_element_t<Branch, given>...>,
+                                                       std::tuple_element_t<branches + Operand, given>...>());
+    static_assert(branches == 0 || correct<mistake>,
+                  "case_of: takes a scalar std::int32_t or std::int64_t, functions that return expressions of the same "
+                  "elements and extents, and then their operands");
+    if constexpr (correct<mistake>)
+      return detail::call_branches(index, std::tie(std::get<Branch>(all)...), std::get<branches + Operand>(all)...);
+    else
+      return detail::after_mistake<float, dims<>>(index);
+  }(std::make_index_sequence<branches>(), std::make_index_sequence<sizeof...(X) - branches>());
 }
 
 WEFT_COLD_END

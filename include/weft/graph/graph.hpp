@@ -13,6 +13,7 @@
 #include <weft/ops/aliases.hpp>
 #include <weft/ops/primitives.hpp>
 #include <weft/ops/symbol.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/storage.hpp>
 
@@ -155,6 +156,7 @@ struct graph_data {
   sequence<const extent_definition*> extent_formulas;
   sequence<const primitive_table*> primitives;
   graph* whole = nullptr;        // set for a subgraph
+  subgraph* body = nullptr;      // being recorded
   std::size_t outer_places = 0;  // number of open device scopes when the subgraph was created
   device_spec unused_place;      // device of the last device scope that ended without placing a node
   sequence<subgraph*> subgraphs;
@@ -235,13 +237,16 @@ class graph final : public op_builder {
   const graph& whole() const { return data_->whole ? *data_->whole : self(); }
   bool is_subgraph() const { return data_->whole != nullptr; }
   /// Adds a subgraph and returns its number. The name is for messages and printing.
-  std::uint32_t add_subgraph(const char* name);
+  std::uint32_t add_subgraph(const std::string& name);
   /// The device of the last scope that ended without placing a node since the previous call.
   device_spec take_unused_place() {
     const device_spec place = whole().data_->unused_place;
     whole().data_->unused_place = {};
     return place;
   }
+  /// Until it is called with null, operations on values of this graph are recorded in the body, which captures them.
+  void record_body(subgraph* body);
+  WEFT_DECL const symbol& captured(value) override;
   subgraph& subgraph_at(std::uint32_t number) { return *whole().data_->subgraphs[number]; }
   const subgraph& subgraph_at(std::uint32_t number) const { return *whole().data_->subgraphs[number]; }
 
@@ -332,7 +337,7 @@ class graph final : public op_builder {
   // ---- names and devices: see scopes.hpp ----
 
   /// The prefix that the current scopes add to names, such as "layer/"; "" outside of scopes.
-  const std::string& scope() const { return data_->prefix; }
+  const std::string& scope() const { return whole().data_->prefix; }
   sequence<detail::numbered_scope>& numbered_scopes() const { return data_->numbered_scopes; }
   /// detail::untrained_copies, or null if no scope is numbered. Programs without numbered scopes do not compile the
   /// function.
@@ -371,11 +376,20 @@ class graph final : public op_builder {
 
 /// A graph nested in a node, such as a branch or a loop body.
 struct subgraph {
-  explicit subgraph(graph& whole, const char* called) : nodes(whole), name(called) {}
+  explicit subgraph(graph& whole, const std::string& called) : nodes(whole), name(called) {}
 
   graph nodes;
-  const char* name;
+  std::string name;
   sequence<value> parameters, results;
+
+  /// A value of the enclosing graph, and the parameter that the body reads in its place.
+  struct captured_value {
+    value outside;
+    owned<symbol> inside;  // at an address that does not change
+  };
+  sequence<captured_value> captured;
+  /// Returns the parameter for a value of the graph around this one.
+  const symbol& capture(const graph& around, value);
 };
 
 #if WEFT_DEFINITIONS
@@ -446,7 +460,7 @@ WEFT_DECL void detail::graph_records::release() noexcept {
   graph_data* const ended = this;
   ended->~graph_data();
   new (ended) graph_data;
-  __atomic_fetch_add(&self.generation_, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&self.generation_, 2, __ATOMIC_RELAXED);
   const guard here(*home);
   next = home->first;
   home->first = this;
@@ -547,6 +561,10 @@ WEFT_DECL std::string graph::to_string(const weft::shape& s) const {
 }
 
 WEFT_DECL symbol graph::record(node_def def) {
+  if (data_->body) {
+    for (value& in : def.inputs) in = captured(in).id();
+    return data_->body->nodes.record(std::move(def));
+  }
   symbol result;
   if (detail::graph_rewrite* const function = whole().data_->rewrite; function && function(*this, def, result))
     return result;
@@ -554,6 +572,7 @@ WEFT_DECL symbol graph::record(node_def def) {
 }
 
 WEFT_DECL symbol graph::record_constant(const void* data, const value_info& declared, const shape& extents) {
+  if (data_->body) return data_->body->nodes.record_constant(data, declared, extents);
   detail::hasher h;
   h.add(&operation_of<constant_op>);
   h.add(declared);
@@ -747,7 +766,7 @@ WEFT_DECL std::string graph::free_name(const std::string& name) {
   if (static_cast<detail::graph_records*>(data_)->are_of_moved_graphs)
     throw error(error_code::failed_precondition, name,
                 "cannot be added to a graph that has been moved from: use the graph that it was moved to");
-  return data_->names.free(data_->prefix + name);
+  return data_->names.free(scope() + name);
 }
 
 WEFT_DECL void graph::enter_scope(const std::string& name) {
@@ -761,11 +780,35 @@ WEFT_DECL void graph::enter_scope(const std::string& name) {
   data_->find_untrained_copies = detail::untrained_copies;
 }
 
-WEFT_DECL std::uint32_t graph::add_subgraph(const char* name) {
+WEFT_DECL std::uint32_t graph::add_subgraph(const std::string& name) {
   graph& all = whole();
   all.data_->subgraphs.reserve(all.data_->subgraphs.size() + 1);
   all.data_->subgraphs.push_back(new subgraph(all, name));
   return static_cast<std::uint32_t>(all.data_->subgraphs.size() - 1);
+}
+
+WEFT_DECL void graph::record_body(subgraph* body) {
+  data_->body = body;
+  std::uint64_t& generation = self().generation_;
+  __atomic_store_n(&generation, body ? generation | in_body : generation & ~in_body, __ATOMIC_RELAXED);
+}
+
+WEFT_DECL const symbol& graph::captured(value v) {
+  const symbol& inside = data_->body->capture(*this, v);
+  graph& nodes = data_->body->nodes;
+  return nodes.data_->body ? nodes.captured(inside.id()) : inside;
+}
+
+WEFT_DECL const symbol& subgraph::capture(const graph& around, value v) {
+  for (const captured_value& known : captured)
+    if (known.outside == v) return *known.inside;
+  node_def def;
+  def.op = &operation_of<placeholder_op>;
+  def.outputs = {around.info(v)};
+  std::string free = nodes.data_->names.free(around[v.node].name);
+  const std::uint32_t inside = nodes.append(std::move(def), std::move(free), detail::graph_location(), true);
+  captured.push_back({v, owned(new symbol(&nodes, {inside, 0}))});
+  return *captured.back().inside;
 }
 
 WEFT_DECL std::uint64_t graph::hash() const {

@@ -172,8 +172,9 @@ inline void check_first_value(std::string_view name, dtype type, const initializ
   if (first.kind == kind::uniform) check(first.b, true);
 }
 
-WEFT_DECL recorded_variable find_or_record(graph& g, std::string_view name, dtype type, const shape& spec,
+WEFT_DECL recorded_variable find_or_record(graph& here, std::string_view name, dtype type, const shape& spec,
                                            const char* const* names, variable_kind kind) {
+  graph& g = here.whole();  // bodies capture their variables
   if (name.empty()) name = operation_of<variable_op>.name;
   const std::uint32_t known = g.reused_variable(name, {type, spec}, kind);
   if (known != graph_node::no_node) return {{&g, {known, 0}}, false};
@@ -203,7 +204,7 @@ WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, sh
   initializer value = first.make(first.init, extents);
   check_first_value(name, type, value);
   const recorded_variable v = find_or_record(g, name, type, spec, names, kind);
-  if (v.is_new) g.initialize(v.it.id().node, static_cast<initializer&&>(value));
+  if (v.is_new) g.whole().initialize(v.it.id().node, static_cast<initializer&&>(value));
   return v.it;
 }
 
@@ -213,7 +214,7 @@ WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, co
   if (!v.is_new) return v.it;
   storage copy(bytes);
   if (bytes > 0) __builtin_memcpy(copy.data(), data, bytes);
-  g.initialize(v.it.id().node, {initializer::kind_type::value, 0, 0, copy});
+  g.whole().initialize(v.it.id().node, {initializer::kind_type::value, 0, 0, copy});
   return v.it;
 }
 

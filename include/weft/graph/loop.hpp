@@ -11,13 +11,8 @@
 /// Operands that while_loop and scan share.
 namespace weft {
 
-/// A value that all iterations read unchanged: `invariant(weights)`.
-template <Expression X>
-struct loop_invariant {
-  X value;
-};
-/// Marks an operand of while_loop or scan that is the same in all iterations. The body receives it but does not return
-/// it. Its gradient is the sum of the gradients of all iterations.
+/// Passes a value to the body of while_loop or scan that is the same in all iterations. The body receives it but does
+/// not return it. A body can use the value without this, as all others of the graph.
 template <Expression X>
 [[nodiscard]] auto invariant(const X& x) {
   return loop_invariant<X>{x};
@@ -37,11 +32,6 @@ template <class... X>
 void compile_loop_kernels() {
   if constexpr ((std::is_same_v<value_t<X>, float> || ...)) gpu::compile_kernels<gpu::moves, float>();
 }
-
-template <class X>
-inline constexpr bool is_invariant = false;
-template <class X>
-inline constexpr bool is_invariant<loop_invariant<X>> = true;
 
 }  // namespace detail
 

@@ -147,6 +147,7 @@ inline void add_products(graph& where, node_def& c, loop_op::attributes& a) {
 
 /// Records the node of a loop. `c` contains the inputs, the subgraphs and the outputs of the subgraphs.
 inline symbol record_loop(graph& where, node_def c, loop_op::attributes a) {
+  add_captured(where, c);
   add_random_position(where, c, a);
   if (loop_signature(a).is_bounded()) add_products(where, c, a);
   a.kept = loop_signature(a).is_bounded();

@@ -178,8 +178,8 @@ constexpr auto find_body_of_scan_mistake() {
     return subgraph_takes_other_parameters<scan_parameter<symbolic, X>...>{};
   } else {
     using result = result_of_subgraph<Body, scan_parameter<symbolic, X>...>;
-    if constexpr (!correct<result_is_not_an_expression<result>>)
-      return result_is_not_an_expression<result>{};
+    if constexpr (!correct<result_mistake<symbolic, result>>)
+      return result_mistake<symbolic, result>{};
     else
       return find_result_mistake<scanned_dims<X...>, typename carries_of<X...>::type>(
           static_cast<typename as_tuple_of_results<result>::type (*)()>(nullptr));
@@ -214,7 +214,7 @@ constexpr auto find_scan_mistake() {
 
 // ---- in a graph ----
 
-/// The role of an operand in the body of a scan.
+/// The role of an operand in the body of a scan, which captures invariants where it reads them.
 enum class scan_role : unsigned char { carry, rows, invariant };
 
 /// Records a scan in symbols: first the parameters of the body, then the results that the body returned, then the loop.
@@ -229,10 +229,11 @@ class scan_recorder {
   scan_recorder(graph& where, const sequence<operand>& operands) : where_(where), body_(where, "body") {
     for (const operand& x : operands) {
       const value_info& info = x.value.info();
-      parameters_.push_back(body_.parameter(x.role == scan_role::rows ? row_of(info) : info));
+      parameters_.push_back(x.role == scan_role::invariant
+                                ? x.value
+                                : make_parameter(body_.made(), x.role == scan_role::rows ? row_of(info) : info));
     }
-    body_.made().parameters.clear();
-    for (const scan_role wanted : {scan_role::carry, scan_role::rows, scan_role::invariant})
+    for (const scan_role wanted : {scan_role::carry, scan_role::rows})
       for (std::size_t i = 0; i < operands.size(); ++i) {
         if (operands[i].role != wanted) continue;
         if (wanted == scan_role::rows && rows_++ == 0) count_ = operands[i].value.extents()[0];
@@ -240,6 +241,7 @@ class scan_recorder {
         loop_.inputs.push_back(operands[i].value.id());
         body_.made().parameters.push_back(parameters_[i].id());
       }
+    body_.begin();
   }
 
   /// The body's parameter for operand i.
@@ -457,7 +459,50 @@ template <class Body, class First, class... X>
 }
 
 template <class...>
-auto scan(...) WEFT_DELETED;  // scan(body, {.reverse = true}, h0, rows(xs), invariant(w))
+auto scan(...) WEFT_DELETED;  // scan(body, {.reverse = true}, h0, rows(xs))
+
+/// map has no carries: all of its operands are rows. scan carries a value from row to row.
+template <class... Operands>
+struct operands_are_not_rows : mistake<!(detail::scan_operand<Operands>::is_rows && ...)> {};
+
+/// Calls a body with each row of arrays, and stacks the results, [T, ...] (tf.map_fn, jax.lax.map):
+///
+///     auto y = map([&](auto x) { return solve(a, x); }, rows(xs));
+///
+/// A scan without carries; see scan.
+template <class Body, class... X>
+  requires(!Expression<Body> && sizeof...(X) > 0)
+[[nodiscard]] auto map(const Body& body, const X&... operands) {
+  using mistake = first_mistake<operands_are_not_rows<X...>, scan_mistake<Body, X...>>;
+  static_assert(correct<mistake>, "map: needs a body that returns a value for each row: map(body, rows(x))");
+  return detail::call_scan(body, scan_options(), operands...);
+}
+
+/// fold returns the carries, and stacks nothing: its body returns as many values as there are carries. scan stacks.
+template <std::size_t Results, std::size_t Carries>
+struct fold_stacks_results : mistake<Results != Carries> {};
+
+/// Combines the rows of arrays with a value, from the first to the last (tf.foldl; with `{.reverse = true}` tf.foldr):
+///
+///     auto sum = fold([](auto sum, auto x) { return sum + x; }, zero, rows(xs));
+///
+/// A scan that returns the last carries and stacks nothing; see scan.
+template <class Body, class... X>
+  requires(!Expression<Body> && sizeof...(X) > 0)
+[[nodiscard]] auto fold(const Body& body, const scan_options& options, const X&... operands) {
+  const auto last = scan(body, options, operands...);
+  using results = typename detail::as_tuple_of_results<std::remove_const_t<decltype(last)>>::type;
+  using mistake = fold_stacks_results<std::tuple_size_v<results>, (detail::scan_operand<X>::is_carry + ... + 0)>;
+  static_assert(!correct<scan_mistake<Body, X...>> || correct<mistake>,
+                "fold: the body returns the next carries and nothing else: fold(body, start, rows(x))");
+  return last;
+}
+/// The same without options: from the first row to the last.
+template <class Body, class First, class... X>
+  requires(!Expression<Body> && !std::is_same_v<First, scan_options> && sizeof...(X) > 0)
+[[nodiscard]] auto fold(const Body& body, const First& first, const X&... operands) {
+  return fold(body, scan_options(), first, operands...);
+}
 
 WEFT_COLD_END
 }  // namespace weft

@@ -30,8 +30,8 @@ graph& no_graph();  // a placeholder after a mistake
 class graph::name_scope {
  public:
   name_scope(graph& g, const std::string& name)
-      : graph_(g.self()), length_(g.data_->prefix.size()), variables_length_(g.data_->variables.prefix.size()) {
-    g.enter_scope(name);
+      : graph_(g.whole()), length_(g.scope().size()), variables_length_(graph_.data_->variables.prefix.size()) {
+    graph_.enter_scope(name);
   }
   template <std::size_t Count>
   explicit name_scope(const char (&name)[Count]) : name_scope(detail::no_graph(), name) {
@@ -61,18 +61,19 @@ class graph::name_scope {
 class graph::variable_scope {
  public:
   variable_scope(graph& g, const std::string& name, reuse mode = reuse::no) : variable_scope(g, mode) {
-    g.data_->variables.prefix += name + "/";
-    g.data_->prefix = g.data_->variables.prefix;
-    const std::string full(g.data_->prefix, 0, g.data_->prefix.size() - 1);
-    if (!g.data_->names.find(full)) g.data_->names.take(full);
+    detail::graph_data& of = *graph_.data_;
+    of.variables.prefix += name + "/";
+    of.prefix = of.variables.prefix;
+    const std::string full(of.prefix, 0, of.prefix.size() - 1);
+    if (!of.names.find(full)) of.names.take(full);
   }
   /// Enables reuse in the current scope.
   variable_scope(graph& g, reuse mode)
-      : graph_(g.self()),
-        prefix_(g.data_->prefix),
-        outer_(std::exchange(g.data_->variables, detail::graph_variable_names())) {
-    g.data_->variables.mode = mode != reuse::no ? mode : outer_.mode;
-    g.data_->variables.prefix = outer_.prefix;
+      : graph_(g.whole()),
+        prefix_(g.scope()),
+        outer_(std::exchange(graph_.data_->variables, detail::graph_variable_names())) {
+    graph_.data_->variables.mode = mode != reuse::no ? mode : outer_.mode;
+    graph_.data_->variables.prefix = outer_.prefix;
   }
   template <class Reuse>
     requires(std::is_same_v<Reuse, bool>)
@@ -143,7 +144,7 @@ class graph::device_scope {
 
 inline value graph::with_name(value v, const char* name) {
   graph_node& n = data_->nodes[v.node];
-  if (n.named && n.name == data_->prefix + name) return v;
+  if (n.named && n.name == scope() + name) return v;
   if (n.named || v.output != 0) {
     node_def def;
     def.op = &operation_of<identity_op>;

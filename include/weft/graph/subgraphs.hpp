@@ -36,6 +36,20 @@ struct result_is_not_an_expression : mistake<!Expression<Result>> {};
 template <class... Results>
 struct result_is_not_an_expression<std::tuple<Results...>> : mistake<!(Expression<Results> && ...)> {};
 
+/// A body over tensors reads nodes: pass at least one operand as a node, `constant(g, x)`.
+template <bool Symbolic, class Result>
+struct no_operand_is_in_the_graph : mistake<false> {};
+template <Expression Result>
+struct no_operand_is_in_the_graph<false, Result> : mistake<Result::symbolic> {};
+template <Expression... Results>
+struct no_operand_is_in_the_graph<false, std::tuple<Results...>> : mistake<(Results::symbolic || ...)> {};
+
+/// A value that all iterations read unchanged: `invariant(weights)`.
+template <Expression X>
+struct loop_invariant {
+  X value;
+};
+
 WEFT_COLD_BEGIN
 namespace detail {
 
@@ -62,6 +76,15 @@ template <class F, class... Parameters>
 using result_of_subgraph =
     std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Parameters&>()...))>;
 
+template <class X>
+inline constexpr bool is_invariant = false;
+template <class X>
+inline constexpr bool is_invariant<loop_invariant<X>> = true;
+
+/// The mistake in the result of a body whose parameters are nodes if `Symbolic`, otherwise tensors.
+template <bool Symbolic, class Result>
+using result_mistake = first_mistake<result_is_not_an_expression<Result>, no_operand_is_in_the_graph<Symbolic, Result>>;
+
 template <class F, class X>
 auto each_result(const X& results, const F& f) {
   if constexpr (Expression<X>)
@@ -70,18 +93,23 @@ auto each_result(const X& results, const F& f) {
     return std::apply([&](const auto&... r) { return std::tuple{f(r)...}; }, results);
 }
 
-/// Records a subgraph.
+/// Records a subgraph. What it reads of the graph around it, it captures: add_captured makes that inputs of the node.
 class subgraph_recorder {
  public:
-  subgraph_recorder(graph& around, const char* name)
-      : around_(around.self()), first_(around.size()), number_(around.add_subgraph(name)) {
+  subgraph_recorder(graph& around, const std::string& name)
+      : around_(around.self()), number_(around.add_subgraph(name)) {
     around_.take_unused_place();
   }
+  ~subgraph_recorder() { around_.record_body(nullptr); }
+  subgraph_recorder(const subgraph_recorder&) = delete;
+  subgraph_recorder& operator=(const subgraph_recorder&) = delete;
 
   std::uint32_t number() const { return number_; }
   subgraph& made() const { return around_.subgraph_at(number_); }
 
   symbol parameter(const value_info& info);
+  /// Begins the body, after its parameters.
+  void begin() { around_.record_body(&made()); }
   template <class P>
   void result(const P& r) {
     if constexpr (P::symbolic)
@@ -90,13 +118,14 @@ class subgraph_recorder {
       result_of(constant_of(eval(r)));
   }
   void result_of(symbol);
-  /// Throws if the subgraph contains operations that subgraphs do not support.
-  void check() const;
+  /// Ends the body. Throws if it contains operations that subgraphs do not support.
+  void end();
 
-  /// Calls a function with one parameter for each of the given values.
-  template <class F, class... Parameters>
+  /// Calls a function with one parameter for each of the given values, or with the value itself if it is invariant.
+  template <bool... Invariant, class F, class... Parameters>
   auto record(const F& f, const Parameters&... like) {
-    const auto made = std::tuple<Parameters...>{Parameters(parameter(like.erased().info()))...};
+    const auto made = std::tuple<Parameters...>{(Invariant ? like : Parameters(parameter(like.erased().info())))...};
+    begin();
     return record_results(std::apply(f, made));
   }
   /// Records the results that the function returned.
@@ -106,7 +135,7 @@ class subgraph_recorder {
       result(r);
       return 0;
     });
-    check();
+    end();
     return results;
   }
 
@@ -117,7 +146,6 @@ class subgraph_recorder {
   }
 
   graph& around_;
-  std::size_t first_;  // the first node that the function may have recorded in the outer graph
   std::uint32_t number_;
 };
 
@@ -152,12 +180,12 @@ inline symbol subgraph_recorder::parameter(const value_info& info) { return add_
 
 inline void subgraph_recorder::result_of(symbol s) {
   if (s.builder() != &made().nodes.self())
-    throw error(error_code::invalid_argument, made().name,
-                "returns a value of the enclosing graph: pass it as an operand, and return its parameter");
+    throw error(error_code::invalid_argument, made().name, "returns a value of another graph");
   made().results.push_back(s.id());
 }
 
-inline void subgraph_recorder::check() const {
+inline void subgraph_recorder::end() {
+  around_.record_body(nullptr);
   // Checked here, because the expressions that a body returns are recorded after its scopes have ended.
   if (const device_spec place = around_.take_unused_place(); !(place == device_spec()))
     throw error(error_code::invalid_argument, made().name,
@@ -166,17 +194,13 @@ inline void subgraph_recorder::check() const {
   const auto refuse = [&](const graph_node& n, const char* why) {
     throw error(error_code::invalid_argument, made().name, {n.name, " ", why});
   };
-  for (std::size_t n = first_; n < around_.size(); ++n)
-    if (const graph_node& made = around_[static_cast<std::uint32_t>(n)]; made.def.op->writes)
-      refuse(made, "writes a variable in a subgraph: return the value, and assign it outside");
   const graph& nodes = made().nodes;
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
     const operation* const op = nodes[n].def.op;
     bool is_parameter = !is_operation<placeholder_op>(op);
     for (const value& p : made().parameters) is_parameter = is_parameter || p.node == n;
-    if (!is_parameter) refuse(nodes[n], "is a placeholder of the subgraph: pass its value as an operand");
-    if (is_operation<variable_op>(op))
-      refuse(nodes[n], "is a variable of the subgraph: make it outside, and pass it as an operand");
+    for (const auto& p : made().captured) is_parameter = is_parameter || p.inside->id().node == n;
+    if (!is_parameter) refuse(nodes[n], "is a placeholder of the subgraph: make it outside");
     if (op->writes) refuse(nodes[n], "writes a variable in a subgraph: return the value, and assign it outside");
   }
 }
@@ -190,6 +214,32 @@ inline sequence<char> nodes_reached(const subgraph& b, bool values_alone) {
       if (!values_alone || !c.op->use || c.op->use(c, k) != operand_use::extents) reached[c.inputs[k].node] = 1;
   }
   return reached;
+}
+
+/// Appends what the bodies of a node captured to its inputs and to the parameters of each body.
+inline void add_captured(graph& where, node_def& c) {
+  sequence<value> all;
+  for (const std::uint32_t b : c.subgraphs) {
+    subgraph& body = where.subgraph_at(b);
+    const sequence<char> reached = nodes_reached(body);
+    for (std::size_t k = body.captured.size(); k-- > 0;)
+      if (!reached[body.captured[k].inside->id().node]) body.captured.erase(k);
+    for (const auto& v : body.captured) {
+      bool known = false;
+      for (const value& other : all) known = known || other == v.outside;
+      if (!known) all.push_back(v.outside);
+    }
+  }
+  for (const value& v : all) {
+    c.inputs.push_back(v);
+    for (const std::uint32_t b : c.subgraphs) {
+      subgraph& body = where.subgraph_at(b);
+      const symbol* inside = nullptr;
+      for (const auto& known : body.captured)
+        if (known.outside == v) inside = known.inside.get();
+      body.parameters.push_back((inside ? *inside : make_parameter(body, where.info(v))).id());
+    }
+  }
 }
 
 inline sequence<symbol> copy_subgraph(const subgraph& from, graph& to, const sequence<symbol>& parameters) {

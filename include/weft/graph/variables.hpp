@@ -267,7 +267,8 @@ void unfreeze(const First& first, const More&... more) {
 
 template <Element T, class D>
 auto find_variable(graph& g, std::string_view name) {
-  return variable_node<T, dims_t<D>>(symbol(&g, {detail::find_variable(g, name, {dtype_of<T>, D::spec}), 0}));
+  graph& all = g.whole();
+  return variable_node<T, dims_t<D>>(symbol(&all, {detail::find_variable(all, name, {dtype_of<T>, D::spec}), 0}));
 }
 
 }  // namespace weft

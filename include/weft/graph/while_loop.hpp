@@ -125,14 +125,6 @@ auto record_while(const Condition& condition, const Body& body, const loop_optio
                   const Operands&... operands) {
   compile_loop_kernels<Operands...>();
   graph& where = graph_around(operands...);
-  constexpr bool invariant[] = {is_invariant<X>...};
-  const auto variables_first = [&](const sequence<value>& all) {
-    sequence<value> ordered;
-    for (const bool wanted : {false, true})
-      for (std::size_t i = 0; i < all.size(); ++i)
-        if (invariant[i] == wanted) ordered.push_back(all[i]);
-    return ordered;
-  };
   const iteration_bound& most = o.max_iterations;
   if (most.formula()) where.remember_extent(*most.formula());
   if (most.name()) where.remember_name(most.value(), most.name());
@@ -141,13 +133,12 @@ auto record_while(const Condition& condition, const Body& body, const loop_optio
   subgraph_recorder first(where, "condition"), second(where, "body");
   const auto results = std::apply(
       [&](const auto&... x) {
-        c.inputs = variables_first({x.id()...});
-        first.record(condition_of_first<Condition>{condition}, x...);
-        return second.record(body, x...);
+        ((is_invariant<X> ? void() : c.inputs.push_back(x.id())), ...);
+        first.record<is_invariant<X>...>(condition_of_first<Condition>{condition}, x...);
+        return second.record<is_invariant<X>...>(body, x...);
       },
       std::tuple{enter(where, operands)...});
-  for (subgraph* const b : {&first.made(), &second.made()}) b->parameters = variables_first(b->parameters);
-  for (std::size_t j = 0; j < a.variables; ++j) c.outputs.push_back(where.info(c.inputs[j]));
+  for (const value& v : c.inputs) c.outputs.push_back(where.info(v));
   c.subgraphs = {first.number(), second.number()};
   return outputs_as(record_loop(where, static_cast<node_def&&>(c), a), results);
 }
@@ -177,7 +168,7 @@ auto run_while(const Condition& condition, const Body& body, const loop_options&
     return variables;
 }
 
-template <class Variables, class Condition, class Body, class... Parameters>
+template <bool Symbolic, class Variables, class Condition, class Body, class... Parameters>
 constexpr auto find_body_mistake() {
   if constexpr (parameters_of_condition<Condition, Parameters...>() == 0 || !is_subgraph_of<Body, Parameters...>) {
     return subgraph_takes_other_parameters<Parameters...>{};
@@ -185,7 +176,8 @@ constexpr auto find_body_mistake() {
     using result = result_of_subgraph<Body, Parameters...>;
     using mistake =
         first_mistake<predicate_is_not_a_scalar_bool<result_of_subgraph<condition_of_first<Condition>, Parameters...>>,
-                      result_is_not_an_expression<result>>;
+                      result_mistake<Symbolic, result_of_subgraph<condition_of_first<Condition>, Parameters...>>,
+                      result_mistake<Symbolic, result>>;
     if constexpr (!correct<mistake>)
       return mistake{};
     else
@@ -200,8 +192,8 @@ constexpr auto find_loop_mistake() {
     return loop_has_no_variable<X...>{};
   } else {
     constexpr bool symbolic = (loop_operand_t<X>::symbolic || ...);
-    return find_body_mistake<decltype(std::tuple_cat(if_variable<X>(std::declval<loop_operand_t<X>>())...)), Condition,
-                             Body, parameter<symbolic, loop_operand_t<X>>...>();
+    return find_body_mistake<symbolic, decltype(std::tuple_cat(if_variable<X>(std::declval<loop_operand_t<X>>())...)),
+                             Condition, Body, parameter<symbolic, loop_operand_t<X>>...>();
   }
 }
 

@@ -244,7 +244,7 @@ class layer_call {
 #if WEFT_DEFINITIONS
 
 WEFT_DECL void parameter::check(const value_info& asked) const {
-  const graph& g = graph_of(erased());
+  const graph& g = graph_of(symbol_);
   weft::detail::find_variable(g, g[symbol_.id().node].name, asked);
 }
 
@@ -297,7 +297,8 @@ namespace detail {
 WEFT_DECL bool layer_copies::have_variables_in(const symbol& x) {
   bool found = false;
   lock();
-  for (const symbol& other : operands_) found |= other.is_in_a_graph() && other.builder() == x.builder();
+  for (const symbol& other : operands_)
+    found |= other.is_in_a_graph() && &graph_of(other).whole() == &graph_of(x).whole();
   unlock();
   return found;
 }
@@ -311,10 +312,6 @@ WEFT_DECL void layer_copies::add_graph_of(const symbol& x) {
 
 /// Returns the path of a layer. A layer without a path gets an unused scope name: "dense", "dense_1".
 inline const std::string& scope_of(std::string& path, const char* kind, graph& g) {
-  if (&g.whole() != &g.self())
-    throw error(error_code::failed_precondition, path.empty() ? kind : path,
-                "a layer cannot create variables in the body of cond, while_loop or scan: call the layer before, or "
-                "pass its variables as operands");
   if (path.empty()) {
     const std::size_t outer = g.scope().size();
     const graph::name_scope here(g, kind);
@@ -367,7 +364,7 @@ WEFT_DECL layer_call::layer_call(const layer_state& layer, const symbol& x, cons
 /// Returns the layer's path, relative to the layer that calls it.
 WEFT_DECL std::string layer_call::scope_in_outer() const {
   const std::string& path = detail::scope_of(layer_.path_, layer_.kind_, graph_);
-  if (!outer_ || &outer_->graph_ != &graph_) return path;
+  if (!outer_ || &outer_->graph_.whole() != &graph_.whole()) return path;
   const std::string& outer = outer_->layer_.path_;
   return path.size() > outer.size() + 1 && path.starts_with(outer) && path[outer.size()] == '/'
              ? path.substr(outer.size() + 1)

@@ -138,17 +138,12 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
   for (std::size_t j = 0; j < Cell::states; ++j)
     operands.push_back({s.states.empty() ? fill(g, state, 0) : s.states[j], scan_role::carry});
   operands.push_back({products, scan_role::rows});
-  operands.push_back({call[1], scan_role::invariant});
-  const std::size_t bias = operands.size();
-  if (biases == 2 && Cell::adds_bias_to_product) operands.push_back({call[3], scan_role::invariant});
   const std::size_t valid = operands.size();
   if (!s.lengths.is_number()) operands.push_back({valid_steps, scan_role::rows});
 
   weft::detail::scan_recorder loop(g, operands);
-  cell_step step{loop.parameter(Cell::states),
-                 loop.parameter(Cell::states + 1),
-                 bias < valid ? loop.parameter(bias) : symbol(),
-                 {}};
+  cell_step step{
+      loop.parameter(Cell::states), call[1], biases == 2 && Cell::adds_bias_to_product ? call[3] : symbol(), {}};
   for (std::size_t j = 0; j < Cell::states; ++j) step.states[j] = loop.parameter(j);
   cell(step);
   symbol row = step.states[0];
@@ -160,7 +155,7 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
   }
   for (std::size_t j = 0; j < Cell::states; ++j) loop.body().result_of(step.states[j]);
   loop.body().result_of(row);
-  loop.body().check();
+  loop.body().end();
   loop.record(s.backwards);
   recurrent_symbols result{loop.stacked(0), {}};
   for (std::size_t j = 0; j < Cell::states; ++j) result.last[j] = loop.last(j);

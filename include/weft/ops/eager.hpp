@@ -108,8 +108,7 @@ WEFT_DECL symbol record_operation(node_def c, const operand_source* operands, st
       throw error(error_code::invalid_argument, c.op->name,
                   {"operands belong to different graphs: ", where->description(first), " and ",
                    operand.builder()->description(operand.id()),
-                   "; build both in one graph; the body of cond or while_loop is a graph of its own: pass the values "
-                   "that it reads as operands"});
+                   "; build both in one graph; a value of the body of a loop or branch leaves it as a result"});
     }
   }
   for (std::size_t i = 0; i < count; ++i)

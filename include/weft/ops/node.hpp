@@ -19,10 +19,11 @@ class handle {
   handle() = default;
   explicit handle(const symbol& s) : symbol_(s) {}
 
-  /// Returns the value. Throws failed_precondition if the handle is empty or its graph no longer exists.
+  /// Returns the value; in the body of a loop or branch, the one that the body reads in its place. Throws
+  /// failed_precondition if the handle is empty or its graph no longer exists.
   const symbol& erased() const {
-    if (!symbol_.is_in_a_graph()) [[unlikely]]
-      refuse_symbol(symbol_);
+    if (!symbol_.is_current()) [[unlikely]]
+      return captured_symbol(symbol_);
     return symbol_;
   }
   value id() const { return erased().id(); }

@@ -25,7 +25,7 @@ class prepared_subgraph {
 /// All subgraphs of a node, whose kernel runs one at a time.
 struct prepared_subgraphs {
   sequence<owned<prepared_subgraph>> all;
-  sequence<const char*> names;
+  sequence<std::string> names;    ///< of the subgraphs, with what they captured
   std::uint32_t memory_slot = 0;  ///< slot of scratch memory: the kernel's own, followed by the running subgraph's
   std::size_t own_bytes = 0;      ///< scratch bytes of the kernel itself
 };

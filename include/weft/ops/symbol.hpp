@@ -34,7 +34,10 @@ class op_builder {
   const op_builder& self() const { return *self_; }
   /// Changes when the records are released. Atomic, because another thread may reuse the records while a stale symbol
   /// checks the generation.
-  std::uint64_t generation() const { return __atomic_load_n(&generation_, __ATOMIC_RELAXED); }
+  std::uint64_t generation() const { return bits() & ~in_body; }
+  /// Returns the value that the body of a loop or branch reads in place of a value outside of it. Called while the body
+  /// is recorded.
+  virtual const symbol& captured(value) = 0;
 
   /// Returns the kernel of a primitive, and of a plain sum, or null if there is none.
   virtual const fused* kernels(primitive, dtype, dtype to) const = 0;
@@ -65,8 +68,13 @@ class op_builder {
   op_builder() = default;
   ~op_builder() = default;
 
+  static constexpr std::uint64_t in_body = 1;  // added to the generation while a body within the graph is recorded
+  std::uint64_t bits() const { return __atomic_load_n(&generation_, __ATOMIC_RELAXED); }
+
   op_builder* self_ = this;
-  std::uint64_t generation_ = 1;
+  std::uint64_t generation_ = 2;
+
+  friend class symbol;
 };
 
 /// A value of a graph without its static type. Gradients of operations are written in symbols: the compiler has checked
@@ -93,6 +101,8 @@ class symbol {
   constexpr bool is_number() const { return where_ == nullptr; }
   /// Returns true for a value of a graph that still exists.
   bool is_in_a_graph() const { return where_ && where_->generation() == generation_; }
+  /// Returns false if the graph no longer exists, and while a body within it is recorded, which captures the value.
+  bool is_current() const { return where_ && where_->bits() == generation_; }
   /// Throws failed_precondition if the graph no longer exists.
   const value_info& info() const;
   WEFT_QUIET_BEGIN
@@ -115,8 +125,15 @@ namespace detail {
 
 /// Throws failed_precondition with the reason why the symbol is not usable.
 [[noreturn]] void refuse_symbol(const symbol&);
+/// Returns the value that the body being recorded reads in place of a symbol that is not current. Throws like
+/// refuse_symbol.
+const symbol& captured_symbol(const symbol&);
 
 #if WEFT_DEFINITIONS
+WEFT_DECL const symbol& captured_symbol(const symbol& s) {
+  if (!s.is_in_a_graph()) refuse_symbol(s);
+  return s.builder()->captured(s.id());
+}
 WEFT_DECL void refuse_symbol(const symbol& s) {
   throw error(error_code::failed_precondition, "node",
               s.is_number() ? "is empty: assign it before it is used, as in `node<float, dims<3>> h; h = x * 2;`"

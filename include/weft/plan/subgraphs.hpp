@@ -130,7 +130,10 @@ class compiled_subgraphs final : public step_subgraphs {
     std::size_t most = 0;
     for (std::size_t i = 0; i < of.steps.size(); ++i) {
       of.made.all.push_back(bind_subgraph(*of.steps[i], known));
-      of.made.names.push_back(p.g.subgraph_at(p.def(n).subgraphs[i]).name);
+      const subgraph& b = p.g.subgraph_at(p.def(n).subgraphs[i]);
+      of.made.names.push_back(b.name);
+      for (std::size_t k = 0; k < b.captured.size(); ++k)
+        append(of.made.names.back(), {k ? ", " : ", captures ", b.nodes[b.captured[k].inside->id().node].name});
       if (of.made.all[i]->bytes() > most) most = of.made.all[i]->bytes();
     }
     return of.made.own_bytes + most;

@@ -48,13 +48,14 @@ namespace detail {
 template <class Op, class Number = double>
 symbol record_random(op_builder& where, const value_info& output, std::type_identity_t<Number> a,
                      std::type_identity_t<Number> b, const random_options& options) {
+  const symbol position = record_random_position(where);
   node_def c;
   c.op = &operation_of<Op>;
-  c.inputs = {record_random_position(where).id()};
+  c.inputs = {position.id()};
   c.outputs = {output};
   c.attributes = words_of(attributes_type<Op>{where.random_key(options.seed.get())});
   c.literals = {literal_bits(a), literal_bits(b)};
-  return where.record(static_cast<node_def&&>(c));
+  return position.builder()->record(static_cast<node_def&&>(c));
 }
 
 }  // namespace detail
