@@ -8,12 +8,12 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/math.hpp>
 #include <weft/device/cpu/matmul_reference.hpp>
+#include <weft/device/cpu/matrices.hpp>
 #include <weft/device/cpu/vector_loops.hpp>
 #include <weft/ops/operation.hpp>
 
 /// CPU kernels of attention, by tiles (Dao, FlashAttention-2, ICLR 2024). A tile of scores has a row for each key and a
 /// column for each query, so that maxima and sums over keys are vectors, and all products read their operands in place.
-WEFT_COLD_BEGIN
 namespace weft::detail {
 
 /// The operands of a call by their positions: -1 for those that are not given.
@@ -58,21 +58,17 @@ struct attention_tile {
     }
   }
 
-  /// Copies rows [count, n] to columns [n, lanes], times a factor; further columns are 0.
-  void transpose(const T* rows, std::size_t n, T factor, T* to) const {
-    multiversioned([=, this] {
-      for (std::size_t d = 0; d < n; ++d) {
-        for (std::size_t i = 0; i < count; ++i) to[d * lanes + i] = factor * rows[i * n + d];
-        for (std::size_t i = count; i < lanes; ++i) to[d * lanes + i] = 0;
-      }
-    });
+  /// Copies rows [count, n] to columns [n, lanes], followed by zeros.
+  void transpose(const T* rows, std::size_t n, T* to) const {
+    if (count < lanes) __builtin_memset(to, 0, n * lanes * sizeof(T));
+    transpose_elements(count, n, rows, n, to, lanes);
   }
 
   /// Computes the scores of n keys from `key`; those of keys to which a query does not attend are -infinity.
   void score(const T* keys, std::size_t key, std::size_t n) {
     const auto width = static_cast<std::size_t>(s->width);
-    library::reference::matmul(matmul_shape{n, lanes, width}, T(1), keys + key * width, width, queries, lanes, T(0),
-                               scores, lanes);
+    library::reference::matmul(matmul_shape{n, lanes, width}, static_cast<T>(s->scale), keys + key * width, width,
+                               queries, lanes, T(0), scores, lanes);
     constexpr T never = -std::numeric_limits<T>::infinity();
     const std::int64_t step = s->mask_steps[3], k = static_cast<std::int64_t>(key);
     if (bias)
@@ -145,7 +141,7 @@ class attention_base : public kernel {
   }
   void start(attention_tile<T>& t, const kernel_context& f, std::size_t group, std::size_t row) const {
     t.start(group, row, input<std::int32_t>(f, operands_.lengths), input<std::int32_t>(f, operands_.positions));
-    t.transpose(input<T>(f, 0) + place(group, row) * width(), width(), static_cast<T>(s_.scale), t.queries);
+    t.transpose(input<T>(f, 0) + place(group, row) * width(), width(), t.queries);
   }
   std::size_t width() const { return static_cast<std::size_t>(s_.width); }
   std::size_t value_width() const { return static_cast<std::size_t>(s_.value_width); }
@@ -319,7 +315,7 @@ class attention_gradient_kernel final : public attention_base<T> {
       T* const to = dq + row * w;
       for (std::size_t i = 0; at_first >= at_end && i < t.count * w; ++i) to[i] = 0;
       if (at_first >= at_end) continue;
-      t.transpose(up + row * n, n, T(1), upstream);
+      t.transpose(up + row * n, n, upstream);
       T log[block], inner[block];
       for (std::size_t i = 0; i < lanes; ++i) {
         log[i] = i < t.count ? logs[row + i] : std::numeric_limits<T>::infinity();
@@ -360,4 +356,3 @@ class attention_gradient_kernel final : public attention_base<T> {
 };
 
 }  // namespace weft::detail
-WEFT_COLD_END
