@@ -15,6 +15,7 @@
 #include <weft/nn/beam_search.hpp>
 #include <weft/nn/generation.hpp>
 #include <weft/nn/kv_cache.hpp>
+#include <weft/nn/transformer.hpp>
 #include <weft/ops/products/attention.hpp>
 #include <weft/weft.hpp>
 
@@ -376,6 +377,39 @@ BOOST_AUTO_TEST_CASE(a_beam_of_one_text_is_greedy) {
   fill_model(s, net);
   const auto found = find(prompts);
   for (std::size_t i = 0; i < 3; ++i) BOOST_CHECK(found[i][0].tokens == greedy()[i]);
+}
+
+/// A stack of transformer layers, with caches or without.
+struct stack {
+  nn::transformer_encoder<nn::transformer_encoder_layer<2, 16>, 2> encoder{{.norm_first = true, .causal = true}};
+  std::array<nn::kv_cache<2, 4, 8>, 2> caches;
+};
+
+BOOST_AUTO_TEST_CASE(attention_layers_take_caches_in_order) {
+  graph g(1);
+  const auto net = nn::named(stack(), "stack");
+  using operand = dims<2, dyn<"steps">, 8>;
+  const auto x = placeholder<float, operand>(g, "x");
+  const auto at = placeholder<std::int32_t, dims<2>>(g, "at");
+  const auto whole = let(net.encoder(x)), part = let(net.encoder(x, nn::cached(net.caches, at)));
+  session s{g};
+  tensor<float, operand> in(shape(2, 6, 8));
+  for (std::size_t i = 0; i < in.elements(); ++i) in.data()[i] = std::sin(static_cast<float>(i * i));
+  const auto right = s.eval(whole, with(x, in));
+  for (std::int64_t from = 0, steps = 4; from < 6; from += steps, steps = 1) {
+    tensor<float, operand> some(shape(2, steps, 8));
+    for (int b = 0; b < 2; ++b)
+      for (std::int64_t i = 0; i < steps; ++i)
+        for (int f = 0; f < 8; ++f) some(b, i, f) = in(b, from + i, f);
+    const auto n = static_cast<std::int32_t>(from);
+    const auto found = s.eval(part, with(x, some), with(at, tensor<std::int32_t, dims<2>>{n, n}));
+    for (int b = 0; b < 2; ++b)
+      for (std::int64_t i = 0; i < steps; ++i)
+        for (int f = 0; f < 8; ++f) BOOST_CHECK_SMALL(found(b, i, f) - right(b, from + i, f), 1e-5f);
+  }
+  const std::array<nn::kv_cache<2, 4, 8>, 1> one;
+  failure(error_code::invalid_argument, [&] { net.encoder(x, nn::cached(one, at)); });
+  failure(error_code::invalid_argument, [&] { net.encoder(x, nn::cached(nn::kv_cache<1, 8, 8>(), at)); });
 }
 
 BOOST_AUTO_TEST_CASE(texts_of_a_matrix) {

@@ -53,6 +53,7 @@ struct attention_call {
   std::int64_t heads = 1;
   bool causal = false, use_bias = true;
   double dropout = 0;
+  const attention_with_caches* caches = nullptr;  ///< null, or where keys and values of earlier steps are
 };
 
 inline symbol record_and(const symbol& a, const symbol& b) {
@@ -128,6 +129,14 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
   const symbol k = split_heads(project<T>(key, call[1], bias(1)), s.heads);
   const symbol v = split_heads(project<T>(value, call[2], bias(2)), s.heads);
 
+  if (s.caches) {
+    if (!s.lengths.is_number() || !s.masks.empty())
+      throw error(error_code::invalid_argument, "multi_head_attention",
+                  "nn::cached determines the keys of each query: pass neither lengths nor a mask");
+    const symbol found = transpose(s.caches->attend(q, k, v), {0, 2, 1, 3});
+    return call.result(project<T>(reshape(found, s.query.extents()), call[3], bias(3)));
+  }
+
   const symbol scores = matmul<T>(q, k, false, true);
   const T scale = static_cast<T>(1 / __builtin_sqrt(static_cast<double>(q.extents()[3])));
   const symbol attended = record_attended(s);
@@ -201,7 +210,8 @@ using attention_mistake = decltype(detail::find_attention_mistake<Query, Key, Va
 ///     attention(x, memory)           the keys are the values
 ///     attention(query, key, value)
 ///
-/// Further arguments: `nn::lengths(n)`, the numbers of valid keys, [batch] of std::int32_t; `nn::mask(m)`; and a mode.
+/// Further arguments: `nn::lengths(n)`, the numbers of valid keys, [batch] of std::int32_t; `nn::mask(m)`; a mode; and
+/// `nn::cached(cache, positions)` (kv_cache.hpp) for a text that grows.
 /// A query attends only to keys that all of them allow. If it attends to no key, its attention is 0 and its result is
 /// output_bias, as in torch with need_weights=False. With `.causal`, query i attends to keys 0 to i. A call with
 /// mode::training applies dropout at rate `.dropout` to the attention weights.
@@ -266,9 +276,10 @@ struct multi_head_attention {
     if constexpr (!correct<attention_mistake<Query, K, V, multi_head_attention, Arguments>>)
       return weft::detail::after_mistake<T, dims_t<Query>>(query);
     else
-      return weft::detail::make_node<T, dims_t<Query>, device_t<Query>>(record(
-          {let(query).erased(), let(key).erased(), let(value).erased(), detail::symbol_of(a.lengths),
-           detail::symbols_of(a.masks), Heads, causal, use_bias, a.dropout_rate("multi_head_attention", dropout)}));
+      return weft::detail::make_node<T, dims_t<Query>, device_t<Query>>(
+          record({let(query).erased(), let(key).erased(), let(value).erased(), detail::symbol_of(a.lengths),
+                  detail::symbols_of(a.masks), Heads, causal, use_bias, a.dropout_rate("multi_head_attention", dropout),
+                  a.caches}));
   }
   symbol record(const detail::attention_call& s) const {
     const std::int64_t width = s.query.extents()[2];

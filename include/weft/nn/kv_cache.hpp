@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <memory>
 #include <weft/graph/fill.hpp>
+
 #include <weft/nn/layer.hpp>
+#include <weft/nn/sequence_arguments.hpp>
 #include <weft/nn/visit.hpp>
 #include <weft/ops/arrays/expand_dims.hpp>
 #include <weft/ops/assign_slice.hpp>
+#include <weft/ops/products/attention.hpp>
 
 /// The keys and values of earlier steps, which attention reads again for each new token: docs/how-to/generation.md. Not
 /// part of <weft/nn.hpp>.
@@ -92,6 +96,53 @@ struct kv_cache {
   /// A cache has no variables to save or load.
   void visit(const std::string& path, layer_visitor& v) const { v.layer(path, state, parameter_list(nullptr, 0)); }
 };
+
+/// The result of nn::cached.
+template <class Caches, class Positions>
+class cached_argument final : public detail::attention_with_caches {
+ public:
+  cached_argument(const Caches& caches, const Positions& positions)
+      : caches_(&caches), positions_(let(positions).erased()), next_(std::make_shared<std::size_t>(0)) {}
+
+  symbol attend(const symbol& query, const symbol& key, const symbol& value) const override {
+    if constexpr (requires { caches_->begin(); }) {
+      if (*next_ == caches_->size())
+        throw error(error_code::invalid_argument, "cached",
+                    {"the model has more attention layers than the ", *next_, " caches"});
+      return attend(caches_->begin()[(*next_)++], query, key, value);
+    } else {
+      return attend(*caches_, query, key, value);
+    }
+  }
+
+ private:
+  template <class Cache>
+  symbol attend(const Cache& cache, const symbol& query, const symbol& key, const symbol& value) const {
+    using T = typename Cache::element_type;
+    const shape& k = key.extents();
+    if (k[1] != Cache::heads || k[3] != Cache::width || key.type() != dtype_of<T>)
+      throw error(error_code::invalid_argument, "cached",
+                  {"a cache of ", Cache::heads, " heads of ", Cache::width, " cannot keep keys ", to_string(k)});
+    const auto kept = cache.record(key, value, positions_);
+    const shape& q = query.extents();
+    const weft::detail::attention_attributes causal{true, false, 0, 0, false, false, true};
+    return weft::record<attention_op<T>>(sequence<symbol>{query, kept.keys, kept.values, positions_},
+                                         {{dtype_of<T>, q}, {dtype_of<T>, shape(q[0], q[1], q[2])}}, causal);
+  }
+
+  const Caches* caches_;
+  symbol positions_;
+  std::shared_ptr<std::size_t> next_;  // shared by copies: layers of layers copy their arguments
+};
+
+/// An argument of self-attention that reads and extends a cache: `attention(x, nn::cached(cache, positions))`, with the
+/// positions of the first steps of x, [batch] of std::int32_t. Query i of a sequence attends to the keys up to its own
+/// position. For a model of several attention layers pass a std::array of caches: `encoder(x, nn::cached(caches,
+/// positions))`; each attention layer uses the next cache. Refers to the caches.
+template <class Caches, Expression P>
+[[nodiscard]] auto cached(const Caches& caches, const P& positions) {
+  return cached_argument<Caches, P>(caches, positions);
+}
 
 /// Returns the position of each step, [batch, steps]: those of the first steps, [batch], plus 0, 1, and so on. `tokens`
 /// [batch, steps, ...] has as many steps. For embeddings of positions: `places(nn::step_positions(at, tokens))`.

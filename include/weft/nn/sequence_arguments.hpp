@@ -59,6 +59,16 @@ struct lengths_do_not_fit
 
 namespace detail {
 
+/// An argument of attention that keeps keys and values (kv_cache.hpp).
+struct attention_with_caches {
+  /// Adds the keys and values to those of earlier steps, and returns the attention of the queries to all of them. All
+  /// are [batch, heads, steps, width].
+  virtual symbol attend(const symbol& query, const symbol& key, const symbol& value) const = 0;
+
+ protected:
+  ~attention_with_caches() = default;
+};
+
 /// The arguments of a call, sorted by kind.
 template <class Lengths, class States, class Masks>
 struct sequence_arguments {
@@ -67,6 +77,7 @@ struct sequence_arguments {
   Masks masks;
   mode how = mode::inference;
   bool mode_given = false;
+  const attention_with_caches* caches = nullptr;
 
   /// Returns the dropout rate of this call: 0 in inference. Throws invalid_argument if the layer has dropout but the
   /// call has no mode, because it would train without dropout.
@@ -96,7 +107,8 @@ inline constexpr bool is_mask<mask_argument<X>> = true;
 template <class A>
 concept RecurrentArgument = is_lengths<A> || is_initial_state<A> || std::is_same_v<A, mode>;
 template <class A>
-concept AttentionArgument = is_lengths<A> || is_mask<A> || std::is_same_v<A, mode>;
+concept AttentionArgument =
+    is_lengths<A> || is_mask<A> || std::is_same_v<A, mode> || std::is_base_of_v<attention_with_caches, A>;
 
 template <class A>
 auto lengths_in(const A& a) {
@@ -121,17 +133,21 @@ auto masks_in(const A& a) {
 }
 template <class Lengths, class States, class Masks>
 auto make_arguments(Lengths l, States s, Masks m, mode how, bool mode_given) {
-  return sequence_arguments<Lengths, States, Masks>{l, s, m, how, mode_given};
+  return sequence_arguments<Lengths, States, Masks>{l, s, m, how, mode_given, nullptr};
 }
 template <class... A>
 auto arguments_of(const A&... a) {
   mode how = mode::inference;
-  [[maybe_unused]] const auto take_mode = [&]<class Each>(const Each& each) {
+  const attention_with_caches* caches = nullptr;
+  [[maybe_unused]] const auto take = [&]<class Each>(const Each& each) {
     if constexpr (std::is_same_v<Each, mode>) how = each;
+    if constexpr (std::is_base_of_v<attention_with_caches, Each>) caches = &each;
   };
-  (take_mode(a), ...);
-  return make_arguments(std::tuple_cat(lengths_in(a)...), std::tuple_cat(states_in(a)...),
-                        std::tuple_cat(masks_in(a)...), how, (std::is_same_v<A, mode> || ...));
+  (take(a), ...);
+  auto all = make_arguments(std::tuple_cat(lengths_in(a)...), std::tuple_cat(states_in(a)...),
+                            std::tuple_cat(masks_in(a)...), how, (std::is_same_v<A, mode> || ...));
+  all.caches = caches;
+  return all;
 }
 
 template <class... A>
