@@ -40,32 +40,11 @@ struct scanned_extents_differ : mistake<!detail::same_count_of_rows(A::spec, B::
 WEFT_COLD_BEGIN
 namespace detail {
 
-/// The role of an operand and the type of its parameter.
 template <class X>
-struct scan_operand {
+struct loop_operand<scanned_rows<X>> {
   using expression = X;
-  static constexpr bool is_carry = true, is_rows = false;
+  static constexpr loop_role role = loop_role::rows;
 };
-template <class X>
-struct scan_operand<loop_invariant<X>> {
-  using expression = X;
-  static constexpr bool is_carry = false, is_rows = false;
-};
-template <class X>
-struct scan_operand<scanned_rows<X>> {
-  using expression = X;
-  static constexpr bool is_carry = false, is_rows = true;
-};
-template <class X>
-using scan_expression = typename scan_operand<X>::expression;
-
-template <class X>
-const auto& scan_value(const X& x) {
-  if constexpr (Expression<X>)
-    return x;
-  else
-    return x.value;
-}
 
 template <class Rows, class Indices>
 struct row_dims_at;
@@ -99,41 +78,18 @@ struct scan_parameter_of<false, X, true> {
   using type = tensor<value_t<X>, row_dims<typename dims_t<X>::dims_type>, device_t<X>>;
 };
 template <bool Symbolic, class X>
-using scan_parameter = typename scan_parameter_of<Symbolic, scan_expression<X>, scan_operand<X>::is_rows>::type;
+using scan_parameter = typename scan_parameter_of<Symbolic, operand_expression<X>, is_rows<X>>::type;
 
 /// The dims of the first scanned operand.
 template <class X, class... More>
 constexpr auto first_scanned() {
-  if constexpr (scan_operand<X>::is_rows)
-    return std::type_identity<typename dims_t<scan_expression<X>>::dims_type>{};
+  if constexpr (is_rows<X>)
+    return std::type_identity<typename dims_t<operand_expression<X>>::dims_type>{};
   else
     return first_scanned<More...>();
 }
 template <class... X>
 using scanned_dims = typename decltype(first_scanned<X...>())::type;
-
-template <class R>
-struct as_tuple_of_results {
-  using type = std::tuple<R>;
-};
-template <class... R>
-struct as_tuple_of_results<std::tuple<R...>> {
-  using type = std::tuple<R...>;
-};
-template <class X>
-auto as_tuple(const X& results) {
-  if constexpr (Expression<X>)
-    return std::tuple<X>(results);
-  else
-    return results;
-}
-template <class Tuple>
-auto one_or_tuple(const Tuple& t) {
-  if constexpr (std::tuple_size_v<Tuple> == 1)
-    return std::get<0>(t);
-  else
-    return t;
-}
 
 /// Applies `f` to `Count` elements of a tuple, starting at `Begin`.
 template <std::size_t Begin, std::size_t Count, class Tuple, class F>
@@ -144,13 +100,6 @@ auto part_of(const Tuple& t, const F& f) {
 }
 
 // ---- mistakes ----
-
-template <class... X>
-struct carries_of {
-  using type = decltype(std::tuple_cat(std::conditional_t<scan_operand<X>::is_carry, std::tuple<scan_expression<X>>,
-                                                          std::tuple<>>(
-      std::declval<std::conditional_t<scan_operand<X>::is_carry, std::tuple<scan_expression<X>>, std::tuple<>>>())...));
-};
 
 template <class Carries, class Results, class Indices>
 struct leading_results;
@@ -173,7 +122,7 @@ constexpr auto find_result_mistake(std::tuple<R...> (*)()) {
 
 template <class Body, class... X>
 constexpr auto find_body_of_scan_mistake() {
-  constexpr bool symbolic = (scan_expression<X>::symbolic || ...);
+  constexpr bool symbolic = (operand_expression<X>::symbolic || ...);
   if constexpr (!is_subgraph_of<Body, scan_parameter<symbolic, X>...>) {
     return subgraph_takes_other_parameters<scan_parameter<symbolic, X>...>{};
   } else {
@@ -181,19 +130,19 @@ constexpr auto find_body_of_scan_mistake() {
     if constexpr (!correct<result_mistake<symbolic, result>>)
       return result_mistake<symbolic, result>{};
     else
-      return find_result_mistake<scanned_dims<X...>, typename carries_of<X...>::type>(
+      return find_result_mistake<scanned_dims<X...>, carries_of<X...>>(
           static_cast<typename as_tuple_of_results<result>::type (*)()>(nullptr));
   }
 }
 template <class X>
 constexpr bool is_scan_operand() {
-  return Expression<scan_expression<X>>;
+  return Expression<operand_expression<X>>;
 }
 template <class Rows, class X>
 constexpr auto find_rows_mistake() {
-  if constexpr (scan_operand<X>::is_rows)
-    return first_mistake<scalar_has_no_rows<dims_t<scan_expression<X>>>,
-                         scanned_extents_differ<Rows, dims_t<scan_expression<X>>>>{};
+  if constexpr (is_rows<X>)
+    return first_mistake<scalar_has_no_rows<dims_t<operand_expression<X>>>,
+                         scanned_extents_differ<Rows, dims_t<operand_expression<X>>>>{};
   else
     return scalar_has_no_rows<dims<1>>{};
 }
@@ -201,7 +150,7 @@ template <class Body, class... X>
 constexpr auto find_scan_mistake() {
   if constexpr (!(is_scan_operand<X>() && ...)) {
     return operands_are_not_expressions<X...>{};
-  } else if constexpr (!(scan_operand<X>::is_rows || ...)) {
+  } else if constexpr (!(is_rows<X> || ...)) {
     return scan_has_no_rows<X...>{};
   } else {
     using mistake = first_mistake<decltype(find_rows_mistake<scanned_dims<X...>, X>())...>;
@@ -214,30 +163,27 @@ constexpr auto find_scan_mistake() {
 
 // ---- in a graph ----
 
-/// The role of an operand in the body of a scan, which captures invariants where it reads them.
-enum class scan_role : unsigned char { carry, rows, invariant };
-
 /// Records a scan in symbols: first the parameters of the body, then the results that the body returned, then the loop.
 class scan_recorder {
  public:
   struct operand {
     symbol value;
-    scan_role role;
+    loop_role role;
   };
 
   /// Takes operands in any order. At least one of them must be rows.
   scan_recorder(graph& where, const sequence<operand>& operands) : where_(where), body_(where, "body") {
     for (const operand& x : operands) {
       const value_info& info = x.value.info();
-      parameters_.push_back(x.role == scan_role::invariant
+      parameters_.push_back(x.role == loop_role::invariant
                                 ? x.value
-                                : make_parameter(body_.made(), x.role == scan_role::rows ? row_of(info) : info));
+                                : make_parameter(body_.made(), x.role == loop_role::rows ? row_of(info) : info));
     }
-    for (const scan_role wanted : {scan_role::carry, scan_role::rows})
+    for (const loop_role wanted : {loop_role::carry, loop_role::rows})
       for (std::size_t i = 0; i < operands.size(); ++i) {
         if (operands[i].role != wanted) continue;
-        if (wanted == scan_role::rows && rows_++ == 0) count_ = operands[i].value.extents()[0];
-        carries_ += wanted == scan_role::carry;
+        if (wanted == loop_role::rows && rows_++ == 0) count_ = operands[i].value.extents()[0];
+        carries_ += wanted == loop_role::carry;
         loop_.inputs.push_back(operands[i].value.id());
         body_.made().parameters.push_back(parameters_[i].id());
       }
@@ -279,17 +225,12 @@ class scan_recorder {
   symbol result_;
 };
 
-template <class X>
-constexpr scan_role role_of = scan_operand<X>::is_carry  ? scan_role::carry
-                              : scan_operand<X>::is_rows ? scan_role::rows
-                                                         : scan_role::invariant;
-
 template <class Body, class... X, class... Operands>
 auto record_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), const Operands&... operands) {
   using rows_dims = scanned_dims<X...>;
   compile_loop_kernels<Operands...>();
   graph& where = graph_around(operands...);
-  constexpr std::size_t carries = (std::size_t{scan_operand<X>::is_carry} + ... + 0);
+  constexpr std::size_t carries = (std::size_t{is_carry<X>} + ... + 0);
   scan_recorder made(where, {scan_recorder::operand{enter(where, operands).erased(), role_of<X>}...});
   const std::tuple<scan_parameter<true, X>...> parameters{scan_parameter<true, X>(made.next_parameter())...};
   const auto results = made.body().record_results(std::apply(body, parameters));
@@ -313,44 +254,30 @@ inline shape stacked_extents(std::int64_t count, const shape& row) {
   return to;
 }
 
-/// Returns the row of a tensor that an iteration reads, or the whole tensor if it is not scanned.
 template <class X, class T>
-auto row_or_all(const T& all, std::int64_t row) {
-  if constexpr (scan_operand<X>::is_rows) {
-    shape extents;
-    for (std::size_t i = 1; i < all.extents().rank; ++i) extents.push_back(all.extents()[i]);
-    scan_parameter<false, X> to(extents);
-    const std::size_t elements = extents.elements();
-    if (elements > 0)
-      __builtin_memcpy(to.data(), all.data() + static_cast<std::size_t>(row) * elements, elements * sizeof(value_t<T>));
-    return to;
-  } else {
-    return all;
-  }
+auto row_at(const T& all, std::int64_t row) {
+  shape extents;
+  for (std::size_t i = 1; i < all.extents().rank; ++i) extents.push_back(all.extents()[i]);
+  scan_parameter<false, X> to(extents);
+  const std::size_t elements = extents.elements();
+  if (elements > 0)
+    __builtin_memcpy(to.data(), all.data() + static_cast<std::size_t>(row) * elements, elements * sizeof(value_t<T>));
+  return to;
 }
 
 template <class X, class T>
 std::int64_t count_of_rows(const T& all) {
-  if constexpr (scan_operand<X>::is_rows)
+  if constexpr (is_rows<X>)
     return all.extents()[0];
   else
     return -1;
 }
 
-/// The number of carries among the operands before `operand`.
-template <class... X>
-constexpr std::size_t carries_before(std::size_t operand) {
-  constexpr bool carry[] = {scan_operand<X>::is_carry...};
-  std::size_t before = 0;
-  for (std::size_t i = 0; i < operand; ++i) before += carry[i];
-  return before;
-}
-
 template <class Body, class... X, std::size_t... Index>
 auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), std::index_sequence<Index...>,
-              std::tuple<parameter<false, scan_expression<X>>...> now) {
+              std::tuple<parameter<false, operand_expression<X>>...> now) {
   using rows_dims = scanned_dims<X...>;
-  constexpr std::size_t carries = (std::size_t{scan_operand<X>::is_carry} + ... + 0);
+  constexpr std::size_t carries = (std::size_t{is_carry<X>} + ... + 0);
   using results = typename as_tuple_of_results<
       typename typed_as<result_of_subgraph<Body, scan_parameter<false, X>...>>::type>::type;
   constexpr std::size_t stacked = std::tuple_size_v<results> - carries;
@@ -366,36 +293,25 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
                              stacked_dims<rows_dims, dims_t<std::tuple_element_t<carries + R, results>>>>(
         stacked_extents(count, dims_t<std::tuple_element_t<carries + R, results>>::spec))...};
   }(std::make_index_sequence<stacked>());
-  for (std::int64_t n = 0; n < count; ++n) {
-    const std::int64_t row = o.reverse ? count - 1 - n : n;
-    const auto next =
-        as_tuple(each_result(body(row_or_all<X>(std::get<Index>(now), row)...), [](const auto& x) { return eval(x); }));
-    const auto assign = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
-      if constexpr (std::tuple_element_t<At, std::tuple<scan_operand<X>...>>::is_carry)
-        std::get<At>(now) = std::get<carries_before<X...>(At)>(next);
-    };
-    (assign(std::integral_constant<std::size_t, Index>()), ...);
-    const auto keep = [&]<std::size_t R>(std::integral_constant<std::size_t, R>) {
-      const auto& from = std::get<carries + R>(next);
-      auto& to = std::get<R>(all);
+  const auto keep = [&](std::int64_t n, std::int64_t row, const auto& next) {
+    const auto one = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
+      const auto& from = std::get<carries + At>(next);
+      auto& to = std::get<At>(all);
       if (n == 0) to = std::remove_cvref_t<decltype(to)>(stacked_extents(count, from.extents()));
       const std::size_t elements = from.elements();
       if (elements > 0)
         __builtin_memcpy(to.data() + static_cast<std::size_t>(row) * elements, from.data(),
                          elements * sizeof(value_t<std::remove_cvref_t<decltype(from)>>));
     };
-    [&]<std::size_t... R>(std::index_sequence<R...>) {
-      (keep(std::integral_constant<std::size_t, R>()), ...);
+    [&]<std::size_t... At>(std::index_sequence<At...>) {
+      (one(std::integral_constant<std::size_t, At>()), ...);
     }(std::make_index_sequence<stacked>());
-  }
-  return one_or_tuple(std::tuple_cat(
-      [&] {
-        if constexpr (scan_operand<X>::is_carry)
-          return std::tuple(std::get<Index>(now));
-        else
-          return std::tuple<>();
-      }()...,
-      all));
+  };
+  const auto next_row = [&](std::int64_t n, const auto&) {
+    return n == count ? -1 : o.reverse ? count - 1 - n : n;
+  };
+  const auto last = run_loop<X...>(body, now, next_row, keep);  // before `all` is read
+  return one_or_tuple(std::tuple_cat(last, all));
 }
 
 }  // namespace detail
@@ -413,11 +329,11 @@ auto call_scan(const Body& body, const scan_options& options, const X&... operan
     return std::tuple{after_mistake<float, dims<>>(operands...), after_mistake<float, dims<>>(operands...)};
   } else {
     using operand_types = std::tuple<X...> (*)();
-    if constexpr ((scan_expression<X>::symbolic || ...))
-      return record_scan(body, options, operand_types(), materialize(scan_value(operands))...);
+    if constexpr ((operand_expression<X>::symbolic || ...))
+      return record_scan(body, options, operand_types(), materialize(operand_value(operands))...);
     else
       return run_scan(body, options, operand_types(), std::index_sequence_for<X...>(),
-                      std::tuple{materialize(scan_value(operands))...});
+                      std::tuple{materialize(operand_value(operands))...});
   }
 }
 
@@ -463,7 +379,7 @@ auto scan(...) WEFT_DELETED;  // scan(body, {.reverse = true}, h0, rows(xs))
 
 /// map has no carries: all of its operands are rows. scan carries a value from row to row.
 template <class... Operands>
-struct operands_are_not_rows : mistake<!(detail::scan_operand<Operands>::is_rows && ...)> {};
+struct operands_are_not_rows : mistake<!(detail::is_rows<Operands> && ...)> {};
 
 /// Calls a body with each row of arrays, and stacks the results, [T, ...] (tf.map_fn, jax.lax.map):
 ///
@@ -492,7 +408,7 @@ template <class Body, class... X>
 [[nodiscard]] auto fold(const Body& body, const scan_options& options, const X&... operands) {
   const auto last = scan(body, options, operands...);
   using results = typename detail::as_tuple_of_results<std::remove_const_t<decltype(last)>>::type;
-  using mistake = fold_stacks_results<std::tuple_size_v<results>, (detail::scan_operand<X>::is_carry + ... + 0)>;
+  using mistake = fold_stacks_results<std::tuple_size_v<results>, (detail::is_carry<X> + ... + 0)>;
   static_assert(!correct<scan_mistake<Body, X...>> || correct<mistake>,
                 "fold: the body returns the next carries and nothing else: fold(body, start, rows(x))");
   return last;

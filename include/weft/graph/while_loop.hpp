@@ -47,39 +47,6 @@ WEFT_COLD_BEGIN
 
 namespace detail {
 
-/// Returns the expression of an operand.
-template <class X>
-const auto& loop_operand(const X& x) {
-  if constexpr (is_invariant<X>)
-    return x.value;
-  else
-    return x;
-}
-template <class X>
-using loop_operand_t = std::remove_cvref_t<decltype(loop_operand(std::declval<const X&>()))>;
-template <class X>
-constexpr bool is_loop_operand() {
-  return is_invariant<X> || Expression<X>;
-}
-
-/// Returns a tuple of the operand if it is a variable, otherwise an empty tuple.
-template <class X, class V>
-auto if_variable(const V& v) {
-  if constexpr (is_invariant<X>)
-    return std::tuple<>();
-  else
-    return std::tuple<V>(v);
-}
-
-/// The number of variables among the operands before `operand`.
-template <class... X>
-constexpr std::size_t variables_before(std::size_t operand) {
-  constexpr bool invariant[] = {is_invariant<X>...};
-  std::size_t before = 0;
-  for (std::size_t i = 0; i < operand; ++i) before += !invariant[i];
-  return before;
-}
-
 inline void check_loop(const iteration_bound& most, bool is_run) {
   if (!most.name() && most.value() < loop_options::unbounded)
     throw error(error_code::invalid_argument, "while_loop",
@@ -128,7 +95,7 @@ auto record_while(const Condition& condition, const Body& body, const loop_optio
   const iteration_bound& most = o.max_iterations;
   if (most.formula()) where.remember_extent(*most.formula());
   if (most.name()) where.remember_name(most.value(), most.name());
-  const loop_op::attributes a{most.value(), (std::size_t{!is_invariant<X>} + ...), 0, 0, true, false, false, false, 0};
+  const loop_op::attributes a{most.value(), (std::size_t{is_carry<X>} + ...), 0, 0, true, false, false, false, 0};
   node_def c;
   subgraph_recorder first(where, "condition"), second(where, "body");
   const auto results = std::apply(
@@ -143,29 +110,17 @@ auto record_while(const Condition& condition, const Body& body, const loop_optio
   return outputs_as(record_loop(where, static_cast<node_def&&>(c), a), results);
 }
 
-template <class... X, std::size_t... Index, class Condition, class Body>
+template <class... X, class Condition, class Body, class... Values>
 auto run_while(const Condition& condition, const Body& body, const loop_options& o, std::tuple<X...> (*)(),
-               std::index_sequence<Index...>, std::tuple<parameter<false, loop_operand_t<X>>...> now) {
-  const auto run = [](const auto& x) { return eval(x); };
+               const Values&... values) {
   const std::int64_t most = o.max_iterations.value();
-  for (std::int64_t n = 0; most < 0 || n < most; ++n) {
-    if (!eval(std::apply(condition_of_first<Condition>{condition}, now)).data()[0]) break;
-    const auto next = each_result(std::apply(body, now), run);
-    const auto assign = [&]<std::size_t At, class Operand>(std::integral_constant<std::size_t, At>, const Operand*) {
-      if constexpr (is_invariant<Operand>)
-        return;
-      else if constexpr (Expression<std::remove_cvref_t<decltype(next)>>)
-        std::get<At>(now) = next;
-      else
-        std::get<At>(now) = std::get<variables_before<X...>(At)>(next);
-    };
-    (assign(std::integral_constant<std::size_t, Index>(), static_cast<const X*>(nullptr)), ...);
-  }
-  auto variables = std::tuple_cat(if_variable<X>(std::get<Index>(now))...);
-  if constexpr (std::tuple_size_v<decltype(variables)> == 1)
-    return std::get<0>(variables);
-  else
-    return variables;
+  return one_or_tuple(run_loop<X...>(
+      body, std::tuple<parameter<false, Values>...>(values...),
+      [&](std::int64_t n, const auto& now) {
+        if (most >= 0 && n >= most) return std::int64_t{-1};
+        return eval(std::apply(condition_of_first<Condition>{condition}, now)).data()[0] ? n : -1;
+      },
+      [](std::int64_t, std::int64_t, const auto&) {}));
 }
 
 template <bool Symbolic, class Variables, class Condition, class Body, class... Parameters>
@@ -186,14 +141,13 @@ constexpr auto find_body_mistake() {
 }
 template <class Condition, class Body, class... X>
 constexpr auto find_loop_mistake() {
-  if constexpr (!(is_loop_operand<X>() && ...)) {
+  if constexpr (!((Expression<X> || is_invariant<X>)&&...)) {
     return operands_are_not_expressions<X...>{};
-  } else if constexpr ((is_invariant<X> && ...)) {
+  } else if constexpr (!(is_carry<X> || ...)) {
     return loop_has_no_variable<X...>{};
   } else {
-    constexpr bool symbolic = (loop_operand_t<X>::symbolic || ...);
-    return find_body_mistake<symbolic, decltype(std::tuple_cat(if_variable<X>(std::declval<loop_operand_t<X>>())...)),
-                             Condition, Body, parameter<symbolic, loop_operand_t<X>>...>();
+    constexpr bool symbolic = (operand_expression<X>::symbolic || ...);
+    return find_body_mistake<symbolic, carries_of<X...>, Condition, Body, parameter<symbolic, operand_expression<X>>...>();
   }
 }
 
@@ -229,13 +183,13 @@ auto call_loop(const Condition& condition, const Body& body, const loop_options&
   if constexpr (!correct<loop_mistake<Condition, Body, X...>>) {
     return after_loop_mistake(operands...);
   } else {
-    check_loop(options.max_iterations, !(loop_operand_t<X>::symbolic || ...));
+    constexpr bool symbolic = (operand_expression<X>::symbolic || ...);
+    check_loop(options.max_iterations, !symbolic);
     using operand_types = std::tuple<X...> (*)();
-    if constexpr ((loop_operand_t<X>::symbolic || ...))
-      return record_while(condition, body, options, operand_types(), materialize(loop_operand(operands))...);
+    if constexpr (symbolic)
+      return record_while(condition, body, options, operand_types(), materialize(operand_value(operands))...);
     else
-      return run_while(condition, body, options, operand_types(), std::index_sequence_for<X...>(),
-                       std::tuple{materialize(loop_operand(operands))...});
+      return run_while(condition, body, options, operand_types(), materialize(operand_value(operands))...);
   }
 }
 

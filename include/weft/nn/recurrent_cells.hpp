@@ -133,13 +133,13 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
     products = add<T>(products, call[2]);
   const value_info state{dtype_of<T>, shape(x.extents()[1], p.begin()[1].extents[0])};
 
-  using weft::detail::scan_role;
+  using weft::detail::loop_role;
   sequence<weft::detail::scan_recorder::operand> operands;
   for (std::size_t j = 0; j < Cell::states; ++j)
-    operands.push_back({s.states.empty() ? fill(g, state, 0) : s.states[j], scan_role::carry});
-  operands.push_back({products, scan_role::rows});
+    operands.push_back({s.states.empty() ? fill(g, state, 0) : s.states[j], loop_role::carry});
+  operands.push_back({products, loop_role::rows});
   const std::size_t valid = operands.size();
-  if (!s.lengths.is_number()) operands.push_back({valid_steps, scan_role::rows});
+  if (!s.lengths.is_number()) operands.push_back({valid_steps, loop_role::rows});
 
   weft::detail::scan_recorder loop(g, operands);
   cell_step step{
