@@ -11,7 +11,7 @@ using namespace weft;
 
 // case case_branches: The operand comes before the branches.
 // error: case_has_no_branches
-// error: case_of: takes functions after the index
+// error: case_of: takes a scalar std::int32_t or std::int64_t, functions
 graph g;
 auto x = placeholder<float, dims<4>>(g, "x");
 auto k = placeholder<int>(g, "k");

@@ -180,10 +180,6 @@ auto call_branches(const Chosen& chosen, const std::tuple<const Branch&...>& bra
   }
 }
 
-template <bool Symbolic, class... Parameters>
-constexpr auto find_branch_mistake(std::tuple<> (*)()) {
-  return mistake<true>{};
-}
 template <bool Symbolic, class... Parameters, class First, class... More>
 constexpr auto find_branch_mistake(std::tuple<First, More...> (*)()) {
   if constexpr (!(is_subgraph_of<First, Parameters...> && ... && is_subgraph_of<More, Parameters...>)) {
@@ -262,7 +258,28 @@ auto cond(const Predicate& predicate, const Then&) {
 
 /// case_of requires functions and, after them, the operands.
 template <class... X>
-struct case_has_no_branches : mistake<detail::branch_count<X...>() == 0> {};
+struct case_has_no_branches : mistake<true> {};
+
+namespace detail {
+
+template <class Index, class... X, std::size_t... Branch, std::size_t... Operand>
+constexpr auto find_case_mistake(std::tuple<X...> (*)(), std::index_sequence<Branch...>,
+                                 std::index_sequence<Operand...>) {
+  if constexpr (sizeof...(Branch) == 0)
+    return case_has_no_branches<X...>{};
+  else
+    return find_cond_mistake<Index, index_is_not_a_scalar_integer<Index>,
+                             std::tuple<std::tuple_element_t<Branch, std::tuple<X...>>...>,
+                             std::tuple_element_t<sizeof...(Branch) + Operand, std::tuple<X...>>...>();
+}
+
+}  // namespace detail
+
+/// The mistake in a call of case_of, if any.
+template <class Index, class... X>
+using case_mistake = decltype(detail::find_case_mistake<Index>(
+    static_cast<std::tuple<X...> (*)()>(nullptr), std::make_index_sequence<detail::branch_count<X...>()>(),
+    std::make_index_sequence<sizeof...(X) - detail::branch_count<X...>()>()));
 
 /// Applies the function of number `index` to the operands, and the last one if there is none of this number
 /// (tf.switch_case; tf.case with an index):
@@ -273,24 +290,20 @@ struct case_has_no_branches : mistake<detail::branch_count<X...>() == 0> {};
 /// The index is a scalar of std::int32_t or std::int64_t. All else is as for cond.
 template <class Index, class... X>
 [[nodiscard]] auto case_of(const Index& index, const X&... branches_and_operands) {
-  constexpr std::size_t branches = detail::branch_count<X...>();
-  static_assert(correct<case_has_no_branches<X...>>,
-                "case_of: takes functions after the index: case_of(k, [&] { return x; }, [&] { return -x; })");
-  const auto all = std::tie(branches_and_operands...);
-  return [&]<std::size_t... Branch, std::size_t... Operand>(std::index_sequence<Branch...>,
-                                                            std::index_sequence<Operand...>) {
-    using given = std::tuple<X...>;
-    using mistake = decltype(detail::find_cond_mistake<Index, index_is_not_a_scalar_integer<Index>,
-                                                       std::tuple<std::tuple_element_t<Branch, given>...>,
-                                                       std::tuple_element_t<branches + Operand, given>...>());
-    static_assert(branches == 0 || correct<mistake>,
-                  "case_of: takes a scalar std::int32_t or std::int64_t, functions that return expressions of the same "
-                  "elements and extents, and then their operands");
-    if constexpr (correct<mistake>)
+  using mistake = case_mistake<Index, X...>;
+  static_assert(correct<mistake>,
+                "case_of: takes a scalar std::int32_t or std::int64_t, functions that return expressions of the same "
+                "elements and extents, and then their operands: case_of(k, [&] { return x; }, [&] { return -x; })");
+  if constexpr (correct<mistake>) {
+    constexpr std::size_t branches = detail::branch_count<X...>();
+    const auto all = std::tie(branches_and_operands...);
+    return [&]<std::size_t... Branch, std::size_t... Operand>(std::index_sequence<Branch...>,
+                                                              std::index_sequence<Operand...>) {
       return detail::call_branches(index, std::tie(std::get<Branch>(all)...), std::get<branches + Operand>(all)...);
-    else
-      return detail::after_mistake<float, dims<>>(index);
-  }(std::make_index_sequence<branches>(), std::make_index_sequence<sizeof...(X) - branches>());
+    }(std::make_index_sequence<branches>(), std::make_index_sequence<sizeof...(X) - branches>());
+  } else {
+    return detail::after_mistake<float, dims<>>(index);
+  }
 }
 
 WEFT_COLD_END

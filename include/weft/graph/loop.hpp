@@ -75,7 +75,8 @@ auto carries_among(const std::tuple<Values...>& all) {
     else
       return std::tuple<>();
   };
-  return std::apply([&](const auto&... v) { return std::tuple_cat(one(std::bool_constant<is_carry<X>>(), v)...); }, all);
+  return std::apply([&](const auto&... v) { return std::tuple_cat(one(std::bool_constant<is_carry<X>>(), v)...); },
+                    all);
 }
 /// A tuple of the carries.
 template <class... X>
@@ -121,9 +122,9 @@ auto run_loop(const Body& body, std::tuple<Values...> now, const NextRow& next_r
       return v;
   };
   for (std::int64_t n = 0; (row = next_row(n, now)) >= 0; ++n) {
-    const auto next = as_tuple(each_result(
-        std::apply([&](const auto&... v) { return body(of_row(std::type_identity<X>(), v)...); }, now),
-        [](const auto& x) { return eval(x); }));
+    const auto next = as_tuple(
+        each_result(std::apply([&](const auto&... v) { return body(of_row(std::type_identity<X>(), v)...); }, now),
+                    [](const auto& x) { return eval(x); }));
     [&]<std::size_t... Index>(std::index_sequence<Index...>) {
       static constexpr bool carry[] = {is_carry<X>...};
       constexpr auto before = [](std::size_t operand) {

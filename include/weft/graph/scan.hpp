@@ -307,9 +307,7 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
       (one(std::integral_constant<std::size_t, At>()), ...);
     }(std::make_index_sequence<stacked>());
   };
-  const auto next_row = [&](std::int64_t n, const auto&) {
-    return n == count ? -1 : o.reverse ? count - 1 - n : n;
-  };
+  const auto next_row = [&](std::int64_t n, const auto&) { return n == count ? -1 : o.reverse ? count - 1 - n : n; };
   const auto last = run_loop<X...>(body, now, next_row, keep);  // before `all` is read
   return one_or_tuple(std::tuple_cat(last, all));
 }
@@ -398,6 +396,25 @@ template <class Body, class... X>
 template <std::size_t Results, std::size_t Carries>
 struct fold_stacks_results : mistake<Results != Carries> {};
 
+namespace detail {
+
+template <class Body, class... X>
+constexpr auto find_fold_mistake() {
+  if constexpr (!correct<scan_mistake<Body, X...>>) {
+    return scan_mistake<Body, X...>{};
+  } else {
+    constexpr bool symbolic = (operand_expression<X>::symbolic || ...);
+    using results = typename as_tuple_of_results<result_of_subgraph<Body, scan_parameter<symbolic, X>...>>::type;
+    return fold_stacks_results<std::tuple_size_v<results>, (is_carry<X> + ... + 0)>{};
+  }
+}
+
+}  // namespace detail
+
+/// The mistake in a call of fold, if any.
+template <class Body, class... X>
+using fold_mistake = decltype(detail::find_fold_mistake<Body, X...>());
+
 /// Combines the rows of arrays with a value, from the first to the last (tf.foldl; with `{.reverse = true}` tf.foldr):
 ///
 ///     auto sum = fold([](auto sum, auto x) { return sum + x; }, zero, rows(xs));
@@ -406,18 +423,17 @@ struct fold_stacks_results : mistake<Results != Carries> {};
 template <class Body, class... X>
   requires(!Expression<Body> && sizeof...(X) > 0)
 [[nodiscard]] auto fold(const Body& body, const scan_options& options, const X&... operands) {
-  const auto last = scan(body, options, operands...);
-  using results = typename detail::as_tuple_of_results<std::remove_const_t<decltype(last)>>::type;
-  using mistake = fold_stacks_results<std::tuple_size_v<results>, (detail::is_carry<X> + ... + 0)>;
-  static_assert(!correct<scan_mistake<Body, X...>> || correct<mistake>,
+  static_assert(correct<fold_mistake<Body, X...>>,
                 "fold: the body returns the next carries and nothing else: fold(body, start, rows(x))");
-  return last;
+  return detail::call_scan(body, options, operands...);
 }
 /// The same without options: from the first row to the last.
 template <class Body, class First, class... X>
   requires(!Expression<Body> && !std::is_same_v<First, scan_options> && sizeof...(X) > 0)
 [[nodiscard]] auto fold(const Body& body, const First& first, const X&... operands) {
-  return fold(body, scan_options(), first, operands...);
+  static_assert(correct<fold_mistake<Body, First, X...>>,
+                "fold: the body returns the next carries and nothing else: fold(body, start, rows(x))");
+  return detail::call_scan(body, scan_options(), first, operands...);
 }
 
 WEFT_COLD_END

@@ -141,13 +141,14 @@ constexpr auto find_body_mistake() {
 }
 template <class Condition, class Body, class... X>
 constexpr auto find_loop_mistake() {
-  if constexpr (!((Expression<X> || is_invariant<X>)&&...)) {
+  if constexpr (!((Expression<X> || is_invariant<X>) && ...)) {
     return operands_are_not_expressions<X...>{};
   } else if constexpr (!(is_carry<X> || ...)) {
     return loop_has_no_variable<X...>{};
   } else {
     constexpr bool symbolic = (operand_expression<X>::symbolic || ...);
-    return find_body_mistake<symbolic, carries_of<X...>, Condition, Body, parameter<symbolic, operand_expression<X>>...>();
+    return find_body_mistake<symbolic, carries_of<X...>, Condition, Body,
+                             parameter<symbolic, operand_expression<X>>...>();
   }
 }
 
