@@ -10,7 +10,7 @@ import re
 import sys
 
 text = "\n".join(path.read_text() for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.hpp")))
-listed = re.findall(r"(?:= delete|WEFT_DELETED);  // .*?(\w+_options): (\w+(?:, \w+)*)(, \.\.\.)?$", text, re.M)
+listed = re.findall(r"(?:= delete|WEFT_DELETED|WEFT_OTHER_CALLS\(\w+\));  // .*?(\w+_options): (\w+(?:, \w+)*)(, \.\.\.)?$", text, re.M)
 if not listed:
     sys.exit("no list of options was found")
 

@@ -20,6 +20,12 @@ inline constexpr std::size_t axis_number =
 
 namespace detail {
 constexpr bool is_int(std::int64_t extent) { return extent >= 0 && extent <= 0x7fffffff; }
+/// Returns true if the first extents are equal, as far as both have these axes.
+constexpr bool same_extents(const shape& a, const shape& b, std::size_t axes) {
+  for (std::size_t i = 0; i < axes && i < a.rank && i < b.rank; ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
 }  // namespace detail
 
 /// The extent must be static and fit into an int. In a step, `shape_of(x)` yields run-time extents.

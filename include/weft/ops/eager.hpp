@@ -220,16 +220,23 @@ const shape& extents_of(const Expr& e) {
 }
 
 /// Returns the extents with another extent along one axis.
-inline shape resized(shape extents, std::size_t axis, std::int64_t extent) {
+constexpr shape resized(shape extents, std::size_t axis, std::int64_t extent) {
   extents[axis] = extent;
   return extents;
 }
 
+namespace gpu {
+template <class Op, class T>
+struct kernels_of_call;  // ops/gpu/compile.hpp
+}
+
 /// Calls a declared operation with one output: records it if an operand is a node, and runs it at once over tensors.
 /// `call_operation<slice_op, T, To>(extents, {axis, begin}, x)`. `extents` are the result's over tensors; a graph
-/// ignores them and uses `To`. Pass expressions through `materialize` first.
+/// ignores them and uses `To`. Pass expressions through `materialize` first. Compiles the operation's GPU kernels for
+/// the element type in its name or, if it moves elements, in its result.
 template <class Op, class T, class Dims, class First, class... Rest>
 auto call_operation(const shape& extents, const attributes_type<Op>& a, const First& first, const Rest&... rest) {
+  if constexpr ((First::symbolic || ... || Rest::symbolic)) gpu::kernels_of_call<Op, T>::compile();
   return detail::record_or_run<T, Dims, device_t<First>>(operation_of<Op>, extents, detail::attribute_words(a), first,
                                                          rest...);
 }
@@ -240,6 +247,7 @@ auto call_operation(const shape& extents, const attributes_type<Op>& a, const Fi
 template <class Op, class... Results, class First, class... Rest>
 auto call_operation(const std::tuple<Results...>& results, const attributes_type<Op>& a, const First& first,
                     const Rest&... rest) {
+  if constexpr ((First::symbolic || ... || Rest::symbolic)) gpu::kernels_of_call<Op, value_t<First>>::compile();
   return detail::record_or_run<device_t<First>>(operation_of<Op>, results,
                                                 typename detail::make_indices<sizeof...(Results)>::type(),
                                                 detail::attribute_words(a), first, rest...);

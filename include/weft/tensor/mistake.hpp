@@ -6,13 +6,15 @@
 
 #include <weft/tensor/dims.hpp>
 
-// Ends the declaration of a catch-all overload for calls that no other overload accepts:
+// Declares a catch-all overload for calls that no other overload accepts:
 //
-//     auto f(...) WEFT_DELETED;  // how f is called
+//     WEFT_OTHER_CALLS(f);  // how f is called
 //
 // The compiler prints this line with its comment, and no candidates. C's ellipsis also accepts braces, which templates
 // cannot deduce, and every other overload is a better match. For a deleted function, clang lists all candidates; for a
 // function without a body whose return type must be deduced, it lists none.
+#include <weft/tensor/other_calls.inc>
+
 #if defined(__clang__)
   #define WEFT_DELETED
 #else

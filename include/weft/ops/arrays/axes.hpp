@@ -62,11 +62,8 @@ auto flatten(const Expr& e) {
   }
 }
 
-template <auto...>
-auto swapaxes(...) WEFT_DELETED;  // axes are template arguments: swapaxes<0, 1>(x)
-template <auto...>
-auto moveaxis(...) WEFT_DELETED;  // axes are template arguments: moveaxis<-1, 0>(x)
-template <auto...>
-auto flatten(...) WEFT_DELETED;  // axes are template arguments: flatten<1>(x)
+WEFT_OTHER_CALLS(swapaxes);  // axes are template arguments: swapaxes<0, 1>(x)
+WEFT_OTHER_CALLS(moveaxis);  // axes are template arguments: moveaxis<-1, 0>(x)
+WEFT_OTHER_CALLS(flatten);   // axes are template arguments: flatten<1>(x)
 
 }  // namespace weft

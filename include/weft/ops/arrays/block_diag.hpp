@@ -12,20 +12,10 @@ namespace weft {
 template <Expression First, Expression... Rest>
 [[nodiscard]] auto block_diag(const First& first, const Rest&... rest);
 
-namespace detail {
-
-constexpr bool are_blocks(const shape& a, const shape& b) {
-  if (a.rank != b.rank || a.rank < 2) return false;
-  for (std::size_t i = 0; i + 2 < a.rank; ++i)
-    if (a[i] != b[i]) return false;
-  return true;
-}
-
-}  // namespace detail
-
 /// Blocks must be matrices, with equal leading axes.
 template <class A, class B>
-struct blocks_are_not_matrices : mistake<!detail::are_blocks(A::spec, B::spec)> {};
+struct blocks_are_not_matrices
+    : mistake<(A::rank != B::rank || A::rank < 2 || !detail::same_extents(A::spec, B::spec, A::rank - 2))> {};
 
 namespace detail {
 
@@ -52,14 +42,12 @@ auto block_diag(const First& first, const Rest&... rest) {
     constexpr std::size_t rows = D::rank - 2;
     using Tall = with_extent<D, rows, (extent_of<D, rows>() + ... + extent_of<dims_t<Rest>, rows>())>;
     using To = with_extent<Tall, rows + 1, (extent_of<D, rows + 1>() + ... + extent_of<dims_t<Rest>, rows + 1>())>;
-    if constexpr (First::symbolic || (Rest::symbolic || ...)) gpu::compile_kernels<gpu::moves, T>();
     return detail::blocks_on_diagonal<T, To>(materialize(first), materialize(rest)...);
   } else {
     return detail::after_mistake<T, D>(first, rest...);
   }
 }
 
-template <auto...>
-auto block_diag(...) WEFT_DELETED;  // takes matrices one by one: block_diag(a, b)
+WEFT_OTHER_CALLS(block_diag);  // takes matrices one by one: block_diag(a, b)
 
 }  // namespace weft

@@ -138,7 +138,6 @@ auto broadcast_to(const Expr& e) {
   if constexpr (!correct<mistake> || unknown) {
     return detail::after_mistake<T, D>(e);
   } else if constexpr (Expr::symbolic) {
-    gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
     detail::remember_extents<To>(*x.erased().builder());
     return call_operation<broadcast_to_op, T, To>(To::spec, {}, x);
@@ -165,8 +164,7 @@ auto broadcast_to(const Expr& e, const shape& extents) {
   }
 }
 
-template <auto...>
-auto broadcast_to(...) WEFT_DELETED;  // broadcast_to<dims<2, 3>>(x), broadcast_to<dims<dyn<"n">, 3>>(x, shape(2, 3))
+WEFT_OTHER_CALLS(broadcast_to);  // broadcast_to<dims<2, 3>>(x), broadcast_to<dims<dyn<"n">, 3>>(x, shape(2, 3))
 
 template <class T, Expression Expr>
 auto zeros_like(const Expr& e) {

@@ -17,20 +17,10 @@ template <int Axis, Expression First, Expression... Rest>
 template <int Axis, int Count, Expression Expr>
 [[nodiscard]] auto split(const Expr& e);
 
-namespace detail {
-
-constexpr bool agree_beside(const shape& a, const shape& b, std::size_t axis) {
-  if (a.rank != b.rank) return false;
-  for (std::size_t i = 0; i < a.rank; ++i)
-    if (i != axis && a[i] != b[i]) return false;
-  return true;
-}
-
-}  // namespace detail
-
 /// Joined operands must have equal extents along all other axes.
 template <class A, class B, std::size_t Axis>
-struct extents_beside_axis_differ : mistake<!detail::agree_beside(A::spec, B::spec, Axis)> {};
+struct extents_beside_axis_differ
+    : mistake<(A::rank != B::rank || !(resized(A::spec, Axis, 0) == resized(B::spec, Axis, 0)))> {};
 
 /// The extent of the axis must be divisible by the number of parts.
 template <class Dims, std::size_t Axis, int Count>
@@ -148,7 +138,6 @@ auto concat(const First& first, const Rest&... rest) {
     return detail::after_mistake<T, D>(first, rest...);
   } else {
     using To = with_extent<D, axis, (extent_of<D, axis>() + ... + extent_of<dims_t<Rest>, axis>())>;
-    if constexpr (First::symbolic || (Rest::symbolic || ...)) gpu::compile_kernels<gpu::moves, T>();
     return detail::concat_of<T, To>(axis, materialize(first), materialize(rest)...);
   }
 }
@@ -167,7 +156,6 @@ auto split(const Expr& e) {
     }(parts());
   } else {
     using To = with_extent<D, axis, extent_of<D, axis>() / extent<Count>>;
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     return detail::parts_of<T, To>(materialize(e), axis, parts());
   }
 }

@@ -153,13 +153,50 @@ inline void diag_part_op::gradient(gradient_context& g, const attributes& a) {
 
 WEFT_COLD_END
 
+namespace detail {
+
+/// The number of the diagonal of each element, its column minus its row.
+template <class X>
+auto diagonal_numbers(const X& x) {
+  constexpr std::size_t rank = dims_t<X>::rank;
+  return counted_along<std::int64_t, rank - 1>(x) - expand_dims<1>(counted_along<std::int64_t, rank - 2>(x));
+}
+
+/// Returns a where the mask is true, and b elsewhere, for all element types. b may be a number.
+template <class Mask, class A, class B>
+auto chosen(const Mask& mask, const A& a, const B& b) {
+  using T = value_t<A>;
+  if constexpr (std::is_same_v<T, bool>)
+    return materialize((mask && a) || (!mask && b));
+  else if constexpr (is_storage_type<T> && Expression<B>)
+    return materialize(cast<T>(weft::select(mask, cast<float>(a), cast<float>(b))));
+  else if constexpr (is_storage_type<T>)
+    return materialize(cast<T>(weft::select(mask, cast<float>(a), b)));
+  else
+    return materialize(weft::select(mask, a, b));
+}
+
+inline constexpr std::int64_t all_diagonals = std::numeric_limits<std::int64_t>::max();
+
+/// Keeps the diagonals from `lowest` to `highest`, both included.
+template <class X>
+auto band(const X& x, std::int64_t lowest, std::int64_t highest) {
+  const auto diagonal = diagonal_numbers(x);
+  const auto in_band = diagonal >= lowest && diagonal <= highest;
+  if constexpr (std::is_same_v<value_t<X>, bool>)
+    return materialize(in_band && x);
+  else
+    return chosen(in_band, x, 0);
+}
+
+}  // namespace detail
+
 template <int Offset, Expression Expr>
 auto diag(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   static_assert(correct<diagonal_does_not_fit<D>>, "diag: takes vectors, [..., n]; the result is [..., n, n]");
   if constexpr (correct<diagonal_does_not_fit<D>>) {
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     constexpr int more = Offset < 0 ? -Offset : Offset;
     constexpr auto side = detail::longer<more>(extent_of<D, D::rank - 1>());
     const auto x = materialize(e);
@@ -173,34 +210,6 @@ auto diag(const Expr& e) {
     return detail::same_after_mistake(e);
   }
 }
-namespace detail {
-
-template <int Offset, class X>
-auto diagonal_part(const X& x) {
-  shape extents = extents_of(x);
-  const std::uint32_t last = --extents.rank;
-  if constexpr (!X::symbolic) {
-    extents[last - 1] += Offset < 0 ? Offset : 0;
-    const std::int64_t columns = extents[last] - (Offset > 0 ? Offset : 0);
-    if (columns < extents[last - 1]) extents[last - 1] = columns;
-  }
-  return call_operation<diag_part_op, value_t<X>, diagonals_of<dims_t<X>, Offset>>(extents, {Offset}, x);
-}
-
-/// Returns a where the mask is true, and b elsewhere, for all element types.
-template <class Mask, class A, class B>
-auto chosen(const Mask& mask, const A& a, const B& b) {
-  using T = value_t<A>;
-  if constexpr (std::is_same_v<T, bool>)
-    return materialize((mask && a) || (!mask && b));
-  else if constexpr (is_storage_type<T>)
-    return materialize(cast<T>(weft::select(mask, cast<float>(a), cast<float>(b))));
-  else
-    return materialize(weft::select(mask, a, b));
-}
-
-}  // namespace detail
-
 template <int Offset, Expression Expr>
 auto diag_part(const Expr& e) {
   using mistake = diagonal_does_not_exist<dims_t<Expr>, Offset>;
@@ -209,8 +218,16 @@ auto diag_part(const Expr& e) {
       "diag_part: diag_part<offset>(x) takes matrices that have this diagonal, with two extents that are numbers "
       "or equal");
   if constexpr (correct<mistake>) {
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
-    return detail::diagonal_part<Offset>(materialize(e));
+    const auto x = materialize(e);
+    shape extents = extents_of(x);
+    const std::uint32_t last = --extents.rank;
+    if constexpr (!Expr::symbolic) {
+      extents[last - 1] += Offset < 0 ? Offset : 0;
+      const std::int64_t columns = extents[last] - (Offset > 0 ? Offset : 0);
+      if (columns < extents[last - 1]) extents[last - 1] = columns;
+    }
+    return call_operation<diag_part_op, value_t<Expr>, detail::diagonals_of<dims_t<Expr>, Offset>>(extents, {Offset},
+                                                                                                   x);
   } else {
     return detail::same_after_mistake(e);
   }
@@ -226,12 +243,9 @@ auto set_diag(const Expr& e, const Values& values) {
       correct<mistake>,
       "set_diag: set_diag<offset>(x, values) takes matrices and as many values as the diagonal has, of one type");
   if constexpr (correct<mistake>) {
-    if constexpr (Expr::symbolic || Values::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
-    const auto row = expand_dims<1>(detail::counted_along<std::int64_t, D::rank - 2>(x));
-    const auto column = detail::counted_along<std::int64_t, D::rank - 1>(x);
     const auto all = call_operation<diag_op, T, D>(extents_of(x), {Offset}, materialize(values));
-    return detail::chosen(materialize(column - row == std::int64_t{Offset}), all, x);
+    return detail::chosen(materialize(detail::diagonal_numbers(x) == std::int64_t{Offset}), all, x);
   } else {
     return detail::same_after_mistake(e);
   }
@@ -247,28 +261,6 @@ auto matrix_trace(const Expr& e) {
     return detail::same_after_mistake(e);
 }
 
-namespace detail {
-
-inline constexpr std::int64_t all_diagonals = std::numeric_limits<std::int64_t>::max();
-
-/// Keeps the diagonals from `lowest` to `highest`, both included.
-template <class X>
-auto band(const X& x, std::int64_t lowest, std::int64_t highest) {
-  using T = value_t<X>;
-  constexpr std::size_t rank = dims_t<X>::rank;
-  const auto row = expand_dims<1>(counted_along<std::int64_t, rank - 2>(x));
-  const auto column = counted_along<std::int64_t, rank - 1>(x);
-  const auto in_band = column - row >= lowest && column - row <= highest;
-  if constexpr (std::is_same_v<T, bool>)
-    return materialize(in_band && x);
-  else if constexpr (is_storage_type<T>)
-    return materialize(cast<T>(weft::select(in_band, cast<float>(x), 0.0f)));
-  else
-    return materialize(weft::select(in_band, x, static_cast<T>(0)));
-}
-
-}  // namespace detail
-
 template <Expression Expr>
 auto band_part(const Expr& e, std::int64_t lower, std::int64_t upper) {
   static_assert(correct<operand_is_not_a_matrix<dims_t<Expr>>>, "band_part: takes matrices, [..., rows, columns]");
@@ -279,7 +271,6 @@ auto band_part(const Expr& e, std::int64_t lower, std::int64_t upper) {
     return detail::same_after_mistake(e);
 }
 
-template <auto...>
-auto band_part(...) WEFT_DELETED;  // the diagonals to keep are arguments: band_part(x, 0, -1), the upper triangle
+WEFT_OTHER_CALLS(band_part);  // the diagonals to keep are arguments: band_part(x, 0, -1), the upper triangle
 
 }  // namespace weft

@@ -17,10 +17,8 @@ template <int Axis, Expression Expr>
 template <int... Axes, Expression Expr>
 [[nodiscard]] auto squeeze(const Expr& e);
 
-template <auto...>
-auto expand_dims(...) WEFT_DELETED;  // the axis is a template argument: expand_dims<0>(x), expand_dims<-1>(x)
-template <auto...>
-auto squeeze(...) WEFT_DELETED;  // axes are template arguments: squeeze<0>(x), squeeze(x) for all of extent 1
+WEFT_OTHER_CALLS(expand_dims);  // the axis is a template argument: expand_dims<0>(x), expand_dims<-1>(x)
+WEFT_OTHER_CALLS(squeeze);      // axes are template arguments: squeeze<0>(x), squeeze(x) for all of extent 1
 
 /// The new axis must be an axis of the result, which has at most 8 axes.
 template <class Dims, int Axis>
@@ -78,11 +76,10 @@ auto squeeze(const Expr& e) {
   using D = dims_t<Expr>;
   using mistake = squeeze_mistake<D, Axes...>;
   static_assert(correct<mistake>, "squeeze: squeeze<axis>(x) removes axes of extent 1; use reshape for others");
-  if constexpr (!correct<mistake>) {
+  if constexpr (!correct<mistake>)
     return detail::after_mistake<value_t<Expr>, D>(e);
-  } else {
+  else
     return detail::without<detail::squeezed_axes<D, Axes...>()>(e);
-  }
 }
 
 }  // namespace weft

@@ -14,11 +14,10 @@ template <class Type = void, Expression Expr, class Num>
   using D = dims_t<Expr>;
   static_assert(correct<filled_with_no_number<D, Num>>,
                 "full_like(x, number): broadcast_to<dims<...>>(y) repeats a node or a tensor y");
-  if constexpr (!correct<filled_with_no_number<D, Num>>) {
-    return detail::same_after_mistake(e);
-  } else {
+  if constexpr (correct<filled_with_no_number<D, Num>>)
     return detail::filled_like<Type>(e, number);
-  }
+  else
+    return detail::same_after_mistake(e);
 }
 
 }  // namespace weft

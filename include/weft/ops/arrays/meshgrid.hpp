@@ -74,16 +74,13 @@ template <mesh_indexing Indexing, Expression... Vector>
 auto meshgrid(const Vector&... vectors) {
   using mistake = first_mistake<mesh_of_other_than_vectors<dims_t<Vector>...>, tensors_meet_nodes<Vector...>>;
   static_assert(correct<mistake>, "meshgrid: takes 1 to 8 vectors, all nodes or all tensors: constant(graph, t)");
-  if constexpr (correct<mistake>) {
-    if constexpr ((Vector::symbolic && ...)) (gpu::compile_kernels<gpu::moves, value_t<Vector>>(), ...);
+  if constexpr (correct<mistake>)
     return detail::mesh<Indexing, typename detail::make_indices<sizeof...(Vector)>::type,
                         decltype(materialize(vectors))...>::all(materialize(vectors)...);
-  } else {
+  else
     return std::tuple{detail::same_after_mistake(vectors)...};
-  }
 }
 
-template <auto...>
-auto meshgrid(...) WEFT_DELETED;  // the order of axes is a template argument: meshgrid<mesh_indexing::ij>(x, y)
+WEFT_OTHER_CALLS(meshgrid);  // the order of axes is a template argument: meshgrid<mesh_indexing::ij>(x, y)
 
 }  // namespace weft

@@ -46,7 +46,6 @@ auto reverse(const Expr& e) {
   } else {
     constexpr std::uint32_t axes =
         sizeof...(Axes) > 0 ? detail::axis_mask<Axes...>(D::rank) : (std::uint32_t{1} << D::rank) - 1;
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
     const auto x = materialize(e);
     return call_operation<reverse_op, value_t<Expr>, D>(extents_of(x), {axes}, x);
   }

@@ -67,7 +67,6 @@ auto roll(const Expr& e, Shift... by) {
   if constexpr (!correct<mistake>) {
     return detail::same_after_mistake(e);
   } else {
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
     const auto x = materialize(e);
     roll_op::attributes a;
     ((a.by[axis_number<D, Axes>] = static_cast<std::int64_t>(by)), ...);
@@ -92,7 +91,6 @@ auto roll(const Expr& e, const Shift& by) {
   }
 }
 
-template <auto...>
-auto roll(...) WEFT_DELETED;  // axes are template arguments: roll<0>(x, 1), roll<0, 1>(x, 2, -1)
+WEFT_OTHER_CALLS(roll);  // axes are template arguments: roll<0>(x, 1), roll<0, 1>(x, 2, -1)
 
 }  // namespace weft

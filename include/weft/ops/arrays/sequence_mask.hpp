@@ -45,7 +45,6 @@ auto sequence_mask(const Expr& lengths) {
   }
 }
 
-template <auto...>
-auto sequence_mask(...) WEFT_DELETED;  // the extent is a template argument: sequence_mask<8>(lengths)
+WEFT_OTHER_CALLS(sequence_mask);  // the extent is a template argument: sequence_mask<8>(lengths)
 
 }  // namespace weft

@@ -172,7 +172,6 @@ template <class Op, std::size_t Axis, int Before, int After, class X>
 auto padded(const X& x, const attributes_type<Op>& a) {
   using D = dims_t<X>;
   using To = with_extent<D, Axis, longer_extent<extent_of<D, Axis>(), Before + After>()>;
-  if constexpr (X::symbolic) gpu::compile_kernels<gpu::moves, value_t<X>>();
   return call_operation<Op, value_t<X>, To>(resized(extents_of(x), Axis, extents_of(x)[Axis] + Before + After), a, x);
 }
 
@@ -215,7 +214,6 @@ auto slice(const Expr& e) {
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e);
   } else if constexpr (Step != 1) {
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
     return call_operation<slice_op, T, with_extent<D, axis, Size>>(resized(extents_of(x), axis, Size),
                                                                    {axis, Begin, Step}, x);
@@ -226,7 +224,6 @@ auto slice(const Expr& e) {
     using To = with_extent<D, axis, detail::slice_size<D, axis, Begin, Size>()>;
     using unknown = sliced_extents_are_unknown<std::conditional_t<Expr::symbolic, To, D>, To>;
     static_assert(correct<unknown>, "slice: for tensors, a named extent must be one of the operand's");
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
     if constexpr (Expr::symbolic && !To::is_static) detail::remember_extents<To>(*x.erased().builder());
     return call_operation<slice_op, T, To>(detail::sliced_extents<To>(x),
@@ -252,7 +249,6 @@ auto slice(const Expr& e, const Index& begin) {
     constexpr bool symbolic = Expr::symbolic || Index::symbolic;
     using unknown = sliced_extents_are_unknown<std::conditional_t<symbolic, To, D>, To>;
     static_assert(correct<unknown>, "slice: for tensors, a named extent must be one of the operand's");
-    if constexpr (symbolic) gpu::compile_kernels<slice_at_op, T>();
     const auto x = materialize(e);
     const auto i = materialize(begin);
     if constexpr (Expr::symbolic && !To::is_static) detail::remember_extents<To>(*x.erased().builder());
@@ -267,11 +263,10 @@ auto pad(const Expr& e) {
   constexpr std::size_t axis = axis_out_of_range<D, Axis>::value ? 0 : axis_number<D, Axis>;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, padding_is_negative<Before, After>>;
   static_assert(correct<mistake>, "pad: pad<axis, before, after>(x) needs an axis of x, and counts of at least 0");
-  if constexpr (!correct<mistake>) {
+  if constexpr (!correct<mistake>)
     return detail::after_mistake<T, D>(e);
-  } else {
+  else
     return detail::padded<pad_op, axis, Before, After>(materialize(e), {axis, Before});
-  }
 }
 
 }  // namespace weft

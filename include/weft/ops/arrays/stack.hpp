@@ -6,7 +6,7 @@
 #include <weft/ops/arrays/broadcast_to.hpp>
 #include <weft/ops/arrays/concat.hpp>
 #include <weft/ops/arrays/expand_dims.hpp>
-#include <weft/ops/arrays/reshape.hpp>
+#include <weft/ops/arrays/merge_axes.hpp>
 
 /// Stacking, repetition and unstacking of arrays. Not part of <weft/weft.hpp>. For all element types.
 namespace weft {
@@ -67,6 +67,14 @@ auto unstack(const Expr& e) {
 
 namespace detail {
 
+/// Repeats the operand along a new axis.
+template <std::size_t Axis, int Count, class X>
+auto repeated(const X& x) {
+  const auto one = expand_dims<static_cast<int>(Axis)>(x);
+  using Many = with_extent<dims_t<decltype(one)>, Axis, Count>;
+  return call_operation<broadcast_to_op, value_t<X>, Many>(resized(extents_of(one), Axis, Count), {}, one);
+}
+
 template <std::size_t Axis>
 auto tile_axes(const Expression auto& x) {
   return x;
@@ -74,21 +82,10 @@ auto tile_axes(const Expression auto& x) {
 /// Repeats the operand along `Axis` and the following axes.
 template <std::size_t Axis, int Repeats, int... More, class X>
 auto tile_axes(const X& x) {
-  if constexpr (Repeats == 1) {
+  if constexpr (Repeats == 1)
     return tile_axes<Axis + 1, More...>(x);
-  } else {
-    using D = dims_t<X>;
-    const auto one = expand_dims<static_cast<int>(Axis)>(x);
-    using Many = with_extent<dims_t<decltype(one)>, Axis, extent<Repeats>>;
-    using To = with_extent<D, Axis, extent_of<D, Axis>() * extent<Repeats>>;
-    shape many = Many::spec, to = To::spec;
-    if constexpr (X::symbolic)
-      remember_extents<To>(*x.erased().builder());
-    else
-      many = resized(one.extents(), Axis, Repeats), to = resized(x.extents(), Axis, x.extents()[Axis] * Repeats);
-    const auto repeated = call_operation<broadcast_to_op, value_t<X>, Many>(many, {}, one);
-    return tile_axes<Axis + 1, More...>(under_extents<To>(repeated, to));
-  }
+  else
+    return tile_axes<Axis + 1, More...>(merge_axes<Axis>(repeated<Axis, Repeats>(x)));
 }
 
 }  // namespace detail
@@ -98,41 +95,27 @@ auto tile(const Expr& e) {
   using mistake = repeats_do_not_fit<dims_t<Expr>, Repeats...>;
   static_assert(correct<mistake>,
                 "tile: takes a number of copies, at least 1, for each axis: tile<2, 1>(x) for two axes");
-  if constexpr (correct<mistake>) {
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
+  if constexpr (correct<mistake>)
     return detail::tile_axes<0, Repeats...>(materialize(e));
-  } else {
+  else
     return detail::same_after_mistake(e);
-  }
 }
 
 template <int Axis, int Count, Expression Expr>
 auto repeat(const Expr& e) {
-  using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake =
       first_mistake<axis_out_of_range<D, Axis>, repeats_do_not_fit<dims<1>, Count>, new_axis_out_of_range<D, -1>>;
   static_assert(correct<mistake>, "repeat: repeat<axis, count>(x) needs an axis of x, and a count of at least 1");
-  if constexpr (correct<mistake>) {
-    constexpr std::size_t axis = axis_number<D, Axis>;
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
-    const auto x = materialize(e);
-    const auto one = expand_dims<static_cast<int>(axis) + 1>(x);
-    using Many = with_extent<dims_t<decltype(one)>, axis + 1, Count>;
-    const auto many = call_operation<broadcast_to_op, T, Many>(resized(extents_of(one), axis + 1, Count), {}, one);
-    return reshape<with_extent<D, axis, extent_of<D, axis>() * extent<Count>>>(many);
-  } else {
+  if constexpr (correct<mistake>)
+    return detail::merge_axes<axis_number<D, Axis>>(detail::repeated<axis_number<D, Axis> + 1, Count>(materialize(e)));
+  else
     return detail::same_after_mistake(e);
-  }
 }
 
-template <auto...>
-auto stack(...) WEFT_DELETED;  // the axis is a template argument, the operands are arguments: stack<0>(x, y)
-template <auto...>
-auto unstack(...) WEFT_DELETED;  // the axis is a template argument: auto [a, b] = unstack<0>(x)
-template <auto...>
-auto tile(...) WEFT_DELETED;  // repeats are template arguments, one for each axis: tile<2, 1>(x)
-template <auto...>
-auto repeat(...) WEFT_DELETED;  // axis and count are template arguments: repeat<0, 2>(x)
+WEFT_OTHER_CALLS(stack);    // the axis is a template argument, the operands are arguments: stack<0>(x, y)
+WEFT_OTHER_CALLS(unstack);  // the axis is a template argument: auto [a, b] = unstack<0>(x)
+WEFT_OTHER_CALLS(tile);     // repeats are template arguments, one for each axis: tile<2, 1>(x)
+WEFT_OTHER_CALLS(repeat);   // axis and count are template arguments: repeat<0, 2>(x)
 
 }  // namespace weft

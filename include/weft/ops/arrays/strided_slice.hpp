@@ -208,7 +208,6 @@ auto strided_slice(const Expr& e) {
   } else {
     using parts = detail::axis_parts<Parts...>;
     using Box = typename parts::template sliced<D, typename detail::make_indices<D::rank>::type>::type;
-    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
     box_attributes a;
     shape extents = Box::spec;
@@ -244,7 +243,6 @@ auto slice(const Expr& e, const Index& begin) {
   }
 }
 
-template <auto...>
-auto strided_slice(...) WEFT_DELETED;  // bounds are template arguments: strided_slice<bounds{1, -1}, 0>(x), x[1:-1, 0]
+WEFT_OTHER_CALLS(strided_slice);  // bounds are template arguments: strided_slice<bounds{1, -1}, 0>(x), x[1:-1, 0]
 
 }  // namespace weft

@@ -81,9 +81,7 @@ auto triu_indices() {
   return detail::triangle_indices<Rows, Columns, K, false>();
 }
 
-template <auto...>
-auto tril(...) WEFT_DELETED;  // the diagonal is an argument: tril(x, -1)
-template <auto...>
-auto triu(...) WEFT_DELETED;  // the diagonal is an argument: triu(x, 1)
+WEFT_OTHER_CALLS(tril);  // the diagonal is an argument: tril(x, -1)
+WEFT_OTHER_CALLS(triu);  // the diagonal is an argument: triu(x, 1)
 
 }  // namespace weft

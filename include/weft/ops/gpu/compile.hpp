@@ -55,6 +55,18 @@ void compile_kernels() {
   compiled<Compiler>::template operation<Op, dtype_of<T>>();
 }
 
+/// Compiles the kernels of an operation that is called with elements of type T.
+template <class Op, class T>
+struct kernels_of_call {
+  static void compile() {
+    if constexpr (requires { &Op::copies; }) compile_kernels<moves, T>();
+  }
+};
+template <template <class> class Op, Element U, class T>
+struct kernels_of_call<Op<U>, T> {
+  static void compile() { compile_kernels<Op, U>(); }
+};
+
 }  // namespace weft::gpu
 
 #if WEFT_COMPILES_FOR_GPU

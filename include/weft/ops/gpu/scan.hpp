@@ -98,8 +98,13 @@ kernel* prepare_scan(const prepare_context& p, device& d) {
 
 }  // namespace detail
 
-template <class T>
-struct kernels<cumsum_op<T>> : installed<cumsum_op<T>, detail::prepare_scan<cumsum_op<T>, T>> {};
+template <class Op>
+  requires requires { typename Op::scanned_type; }
+struct kernels<Op> : installed<Op, detail::prepare_scan<Op, typename Op::scanned_type>> {
+  kernels() {
+    if constexpr (requires { Op::compile_gradients(); }) Op::compile_gradients();
+  }
+};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

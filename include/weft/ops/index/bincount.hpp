@@ -86,9 +86,7 @@ auto histogram(const Expr& e, const Low& low, const High& high) {
   }
 }
 
-template <auto...>
-auto bincount(...) WEFT_DELETED;  // the number of bins is in brackets: bincount<10>(ids), bincount<10>(ids, weights)
-template <auto...>
-auto histogram(...) WEFT_DELETED;  // the number of bins is in brackets: histogram<10>(x, low, high)
+WEFT_OTHER_CALLS(bincount);   // the number of bins is in brackets: bincount<10>(ids), bincount<10>(ids, weights)
+WEFT_OTHER_CALLS(histogram);  // the number of bins is in brackets: histogram<10>(x, low, high)
 
 }  // namespace weft

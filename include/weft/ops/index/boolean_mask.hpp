@@ -53,9 +53,7 @@ struct mask_is_not_bool : mistake<!std::is_same_v<T, bool>> {};
 namespace detail {
 
 constexpr bool leads(const shape& mask, const shape& x) {
-  bool equal = mask.rank > 0 && mask.rank <= x.rank;
-  for (std::size_t i = 0; equal && i < mask.rank; ++i) equal = mask[i] == x[i];
-  return equal;
+  return mask.rank > 0 && mask.rank <= x.rank && same_extents(mask, x, mask.rank);
 }
 
 }  // namespace detail
@@ -154,8 +152,7 @@ template <auto Count = dyn<"count">, class Values, class Dims, Expression Mask>
 
 WEFT_COLD_END
 
-template <auto...>
-auto boolean_mask(...) WEFT_DELETED;  // takes a value and a mask: boolean_mask(x, x > 0)
+WEFT_OTHER_CALLS(boolean_mask);  // takes a value and a mask: boolean_mask(x, x > 0)
 template <fixed_string>
 auto boolean_mask(...) WEFT_DELETED;  // write the extent's name as dyn<...>: boolean_mask<dyn<"kept">>(x, x > 0)
 

@@ -62,11 +62,6 @@ constexpr bool meets_all(const shape& x, const shape& indices, std::size_t axis)
       if (i != axis && x[i] < 0 && x[i] == indices[k]) return true;
   return false;
 }
-constexpr bool same_extents(const shape& a, const shape& b, std::size_t axes) {
-  for (std::size_t i = 0; i < axes && i < a.rank && i < b.rank; ++i)
-    if (a[i] != b[i]) return false;
-  return true;
-}
 constexpr bool broadcast_but_for(const shape& a, const shape& b, std::size_t axis) {
   if (a.rank != b.rank) return false;
   for (std::size_t i = 0; i < a.rank; ++i)
@@ -223,7 +218,6 @@ shape gathered_extents(const X& x, const Indices& i) {
 template <std::size_t Axis, class Expr, class Indices>
 auto gather_rows(const Expr& e, const Indices& indices) {
   using T = value_t<Expr>;
-  if constexpr (Expr::symbolic || Indices::symbolic) gpu::compile_kernels<gather_op, T>();
   const auto x = materialize(e);
   const auto i = materialize(indices);
   return call_operation<gather_op<T>, T, gathered<dims_t<Expr>, dims_t<Indices>, Axis>>(gathered_extents<Axis>(x, i),
@@ -260,19 +254,15 @@ template <int Axis, Expression Expr, Expression Indices>
 auto gather(const Expr& e, const Indices& indices) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, row_indices_not_integers<value_t<Indices>>>;
+  using pairs = std::conditional_t<correct<mistake>, each_row_meets_each_index<D, dims_t<Indices>, Axis>, mistake>;
   static_assert(correct<mistake>, "gather: needs an axis that x has, and integer indices: cast<std::int32_t>(indices)");
-  if constexpr (!correct<mistake>) {
+  static_assert(correct<pairs> || !correct<mistake>,
+                "gather: x and indices both have rows: batch_gather<1>(x, indices) pairs them, gather<axis, "
+                "outer_indexing>(x, indices) gathers all combinations");
+  if constexpr (correct<pairs>)
+    return detail::gather_rows<axis_number<D, Axis>>(e, indices);
+  else
     return detail::after_mistake<value_t<Expr>, D>(e, indices);
-  } else {
-    using pairs = each_row_meets_each_index<D, dims_t<Indices>, Axis>;
-    static_assert(correct<pairs>,
-                  "gather: x and indices both have rows: batch_gather<1>(x, indices) pairs them, gather<axis, "
-                  "outer_indexing>(x, indices) gathers all combinations");
-    if constexpr (correct<pairs>)
-      return detail::gather_rows<axis_number<D, Axis>>(e, indices);
-    else
-      return detail::after_mistake<value_t<Expr>, D>(e, indices);
-  }
 }
 
 template <int Axis, outer_indexing_option, Expression Expr, Expression Indices>
@@ -305,7 +295,6 @@ auto batch_gather(const Expr& e, const Indices& indices) {
     return detail::after_mistake<T, D>(e, indices);
   } else {
     constexpr std::size_t axis = axis_number<D, Axis>, batch_dims = BatchDims;
-    if constexpr (Expr::symbolic || Indices::symbolic) gpu::compile_kernels<batch_gather_op, T>();
     const auto x = materialize(e);
     const auto i = materialize(indices);
     return call_operation<batch_gather_op<T>, T, detail::gathered<D, At, axis, batch_dims>>(
@@ -340,7 +329,6 @@ auto take_along_axis(const Expr& e, const Indices& indices) {
     if constexpr (unknown) {
       return detail::after_mistake<T, D>(e, indices);
     } else {
-      if constexpr (Expr::symbolic || Indices::symbolic) gpu::compile_kernels<batch_gather_op, T>();
       const auto given = materialize(e);
       const auto given_indices = materialize(indices);
       const auto x = detail::broadcast_along<dims_t<Indices>, axis>(given, extents_of(given_indices));
@@ -351,12 +339,9 @@ auto take_along_axis(const Expr& e, const Indices& indices) {
   }
 }
 
-template <auto...>
-auto gather(...) WEFT_DELETED;  // takes a tensor or a node of indices: gather<0>(x, tensor<int, dims<2>>{3, 1})
-template <auto...>
-auto batch_gather(...) WEFT_DELETED;  // a tensor or a node of indices, numbers in brackets: batch_gather<1>(x, i)
-template <auto...>
-auto take_along_axis(...) WEFT_DELETED;  // tensors or nodes, the axis in brackets: take_along_axis<1>(x, indices)
+WEFT_OTHER_CALLS(gather);           // takes a tensor or a node of indices: gather<0>(x, tensor<int, dims<2>>{3, 1})
+WEFT_OTHER_CALLS(batch_gather);     // a tensor or a node of indices, numbers in brackets: batch_gather<1>(x, i)
+WEFT_OTHER_CALLS(take_along_axis);  // tensors or nodes, the axis in brackets: take_along_axis<1>(x, indices)
 
 }  // namespace weft
 

@@ -62,7 +62,6 @@ auto gather_nd(const Expr& e, const Indices& indices) {
   } else {
     constexpr std::size_t batch = BatchDims;
     using slices = detail::by_vectors<D, dims_t<Indices>, batch>;
-    if constexpr (Expr::symbolic || Indices::symbolic) gpu::compile_kernels<batch_gather_op, T>();
     const auto x = materialize(e);
     const auto i = materialize(indices);
     return call_operation<batch_gather_op<T>, T, typename slices::type>(
@@ -70,7 +69,6 @@ auto gather_nd(const Expr& e, const Indices& indices) {
   }
 }
 
-template <auto...>
-auto gather_nd(...) WEFT_DELETED;  // takes index vectors, the number of batch axes in brackets: gather_nd<1>(x, i)
+WEFT_OTHER_CALLS(gather_nd);  // takes index vectors, the number of batch axes in brackets: gather_nd<1>(x, i)
 
 }  // namespace weft

@@ -84,7 +84,6 @@ auto masked_fill(const Expr& x, const Mask& mask, const With& value) {
     return select(mask, static_cast<T>(value), x);
 }
 
-template <auto...>
-auto nonzero(...) WEFT_DELETED;  // takes one mask: nonzero(x != 0); select(c, a, b) chooses between elements
+WEFT_OTHER_CALLS(nonzero);  // takes one mask: nonzero(x != 0); select(c, a, b) chooses between elements
 
 }  // namespace weft

@@ -49,7 +49,6 @@ auto repeat(const Expr& e, const Counts& counts) {
     using Integer = std::int64_t;  // of which the sums do not overflow
     using Rows = std::conditional_t<symbolic, dims_t<dims<Bound>>, dims_t<dims<Count>>>;
     using To = detail::with_rows<D, 1, Rows>;
-    if constexpr (symbolic) gpu::compile_kernels<batch_gather_op, T>();
     const auto x = materialize(e);
     const auto numbers = materialize(cast<Integer>(counts));
     if constexpr (!symbolic) {

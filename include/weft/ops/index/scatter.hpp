@@ -154,7 +154,6 @@ auto call_scatter(const shape& extents, const batch_gather_attributes& lists, co
                   const Indices& indices, const Before&... before) {
   using T = value_t<Rows>;
   constexpr bool symbolic = Rows::symbolic || Indices::symbolic || (Before::symbolic || ...);
-  if constexpr (symbolic) gpu::compile_kernels<scatter_op, T>();
   auto y = call_operation<scatter_op<T>, T, D>(extents, {lists, how}, rows, indices, before...);
   if constexpr (symbolic) use_primitives<T>(*y.erased().builder());
   return y;
@@ -271,7 +270,6 @@ auto scatter_nd(const Indices& indices, const Rows& rows, const shape& extents) 
     const auto x = materialize(rows);
     const auto i = materialize(indices);
     if constexpr (Rows::symbolic || Indices::symbolic) {
-      gpu::compile_kernels<batch_scatter_add_op, T>();
       auto y = call_operation<batch_scatter_add_op<T>, T, D>(D::spec, lists, x, i);
       detail::remember_extents<D>(*y.erased().builder());
       return y;
@@ -306,12 +304,9 @@ auto scatter_along_axis(const Expr& e, const Indices& indices, const Values& val
   }
 }
 
-template <auto...>
-auto scatter(...) WEFT_DELETED;  // the axis is in brackets: scatter<0>(x, indices, rows, combine::add)
-template <auto...>
-auto scatter_nd(...) WEFT_DELETED;  // scatter_nd<dims<8, 4>>(indices, rows), scatter_nd(x, indices, rows, combine::max)
-template <auto...>
-auto scatter_along_axis(...) WEFT_DELETED;  // the axis is in brackets: scatter_along_axis<1>(x, indices, values)
+WEFT_OTHER_CALLS(scatter);     // the axis is in brackets: scatter<0>(x, indices, rows, combine::add)
+WEFT_OTHER_CALLS(scatter_nd);  // scatter_nd<dims<8, 4>>(indices, rows), scatter_nd(x, indices, rows, combine::max)
+WEFT_OTHER_CALLS(scatter_along_axis);  // the axis is in brackets: scatter_along_axis<1>(x, indices, values)
 
 }  // namespace weft
 

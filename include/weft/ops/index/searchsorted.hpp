@@ -25,20 +25,11 @@ template <Expression Sorted, Expression Values>
 template <Expression Expr, Expression Boundaries>
 [[nodiscard]] auto bucketize(const Expr& values, const Boundaries& boundaries, side s = side::left);
 
-namespace detail {
-
-constexpr bool sorted_rows_fit(const shape& sorted, const shape& values) {
-  if (sorted.rank == 1) return true;
-  bool fit = sorted.rank > 0 && sorted.rank == values.rank;
-  for (std::size_t i = 0; fit && i + 1 < sorted.rank; ++i) fit = sorted[i] == values[i];
-  return fit;
-}
-
-}  // namespace detail
-
 /// The values must have the leading extents of the sorted values, or these must have one axis.
 template <class Sorted, class Values>
-struct sorted_rows_differ : mistake<!detail::sorted_rows_fit(Sorted::spec, Values::spec)> {};
+struct sorted_rows_differ
+    : mistake<(Sorted::rank != 1 && (Sorted::rank == 0 || Sorted::rank != Values::rank ||
+                                     !detail::same_extents(Sorted::spec, Values::spec, Sorted::rank - 1)))> {};
 
 /// Inputs: sorted rows, and values. Output: places, std::int32_t.
 template <class T>
@@ -63,7 +54,6 @@ auto searchsorted(const Sorted& sorted, const Values& values, side s) {
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<std::int32_t, dims_t<Values>>(sorted, values);
   } else {
-    if constexpr (Sorted::symbolic || Values::symbolic) gpu::compile_kernels<searchsorted_op, T>();
     const auto in = materialize(sorted);
     const auto x = materialize(values);
     return call_operation<searchsorted_op<T>, std::int32_t, dims_t<Values>>(extents_of(x), {s == side::right}, in, x);
@@ -80,10 +70,8 @@ auto bucketize(const Expr& values, const Boundaries& boundaries, side s) {
     return detail::after_mistake<std::int32_t, dims_t<Expr>>(values, boundaries);
 }
 
-template <auto...>
-auto searchsorted(...) WEFT_DELETED;  // takes tensors or nodes and a side: searchsorted(sorted, values, side::right)
-template <auto...>
-auto bucketize(...) WEFT_DELETED;  // takes tensors or nodes and a side: bucketize(x, boundaries, side::right)
+WEFT_OTHER_CALLS(searchsorted);  // takes tensors or nodes and a side: searchsorted(sorted, values, side::right)
+WEFT_OTHER_CALLS(bucketize);     // takes tensors or nodes and a side: bucketize(x, boundaries, side::right)
 
 }  // namespace weft
 

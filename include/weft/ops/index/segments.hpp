@@ -126,12 +126,10 @@ auto combined_segments(const X& x, const Ids& ids, const Count&... count) {
     for (std::size_t i = 1; i < To::rank; ++i) extents[i] = x.extents()[dims_t<Ids>::rank + i - 1];
   }
   auto y = [&] {
-    if constexpr (How == combine::add) {
-      if constexpr (symbolic) gpu::compile_kernels<batch_scatter_add_op, T>();
+    if constexpr (How == combine::add)
       return call_operation<batch_scatter_add_op<T>, T, To>(extents, lists, x, ids);
-    } else {
+    else
       return call_scatter<To>(extents, lists, How, x, ids);
-    }
   }();
   if constexpr (symbolic) remember_extents<To>(*y.erased().builder());
   return y;
@@ -153,7 +151,6 @@ template <index_rule Rule, class Segments, class Ids>
 auto spread_segments(const Segments& s, const Ids& ids) {
   using T = value_t<Segments>;
   constexpr bool symbolic = Segments::symbolic || Ids::symbolic;
-  if constexpr (symbolic) gpu::compile_kernels<batch_gather_op, T>();
   return call_operation<batch_gather_op<T>, T, gathered<dims_t<Segments>, dims_t<Ids>, 0>>(gathered_extents<0>(s, ids),
                                                                                            {0, 0, false, Rule}, s, ids);
 }

@@ -115,7 +115,6 @@ auto sorted(const Expr& e, std::size_t axis, std::int64_t first, direction d) {
   const auto x = materialize(e);
   shape extents = extents_of(x);
   if (first >= 0) extents[axis] = first;
-  if constexpr (Expr::symbolic) gpu::compile_kernels<sort_op, T>();
   auto [values, indices] = call_operation<sort_op<T>>(
       std::tuple{typed_result<T, To>{extents}, typed_result<std::int32_t, To>{extents}}, {axis, d}, x);
   return ordered<decltype(values), decltype(indices)>{values, indices};
@@ -169,12 +168,9 @@ template <int K, Expression Expr>
   }
 }
 
-template <auto...>
-auto top_k(...) WEFT_DELETED;  // works along the last axis; k is a template argument: top_k<5>(x)
-template <auto...>
-auto sort(...) WEFT_DELETED;  // axes are template arguments, directions not: sort<1>(x, direction::descending)
-template <auto...>
-auto argsort(...) WEFT_DELETED;  // axes are template arguments, directions not: argsort<1>(x, direction::descending)
+WEFT_OTHER_CALLS(top_k);    // works along the last axis; k is a template argument: top_k<5>(x)
+WEFT_OTHER_CALLS(sort);     // axes are template arguments, directions not: sort<1>(x, direction::descending)
+WEFT_OTHER_CALLS(argsort);  // axes are template arguments, directions not: argsort<1>(x, direction::descending)
 
 }  // namespace weft
 

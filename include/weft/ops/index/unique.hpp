@@ -60,7 +60,6 @@ template <bool Counted, class Count, class Expr>
 auto find_unique(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
-  if constexpr (Expr::symbolic) gpu::compile_kernels<first_appearances_op, T>();
   const auto x = materialize(e);
   const shape extents = extents_of(x);
   const auto in_order = sorted<D>(x, 0, -1, direction::ascending);
@@ -116,10 +115,8 @@ template <auto Count = dyn<"count">, Expression Expr>
 
 WEFT_COLD_END
 
-template <auto...>
-auto unique(...) WEFT_DELETED;  // takes one value of rank 1: unique(reshape<dims<12>>(x))
-template <auto...>
-auto unique_with_counts(...) WEFT_DELETED;  // takes one value of rank 1: unique_with_counts(reshape<dims<12>>(x))
+WEFT_OTHER_CALLS(unique);              // takes one value of rank 1: unique(reshape<dims<12>>(x))
+WEFT_OTHER_CALLS(unique_with_counts);  // takes one value of rank 1: unique_with_counts(reshape<dims<12>>(x))
 template <fixed_string>
 auto unique(...) WEFT_DELETED;  // write the extent's name as dyn<...>: unique<dyn<"words">>(x)
 template <fixed_string>

@@ -172,7 +172,6 @@ auto broadcast_matmul(const A& a, const B& b) {
   return detail::checked_einsum<"...ij,...jk->...ik">(a, b);
 }
 
-template <auto...>
-auto tensordot(...) WEFT_DELETED;  // axes are template arguments: tensordot<1>(a, b), or axis_numbers<1> for each
+WEFT_OTHER_CALLS(tensordot);  // axes are template arguments: tensordot<1>(a, b), or axis_numbers<1> for each
 
 }  // namespace weft

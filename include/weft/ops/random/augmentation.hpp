@@ -117,13 +117,9 @@ template <Expression Expr>
   }
 }
 
-template <auto...>
-auto random_crop(...) WEFT_DELETED;  // extents are template arguments: random_crop<24, 24>(images, {.seed = 7})
-template <auto...>
-auto random_flip(...) WEFT_DELETED;  // the axis is a template argument: random_flip<2>(images, 0.5)
-template <auto...>
-auto spatial_dropout(...) WEFT_DELETED;  // a value, a rate and options: spatial_dropout(x, 0.1, {.seed = 7})
-template <auto...>
-auto alpha_dropout(...) WEFT_DELETED;  // a value, a rate and options: alpha_dropout(x, 0.1, {.seed = 7})
+WEFT_OTHER_CALLS(random_crop);      // extents are template arguments: random_crop<24, 24>(images, {.seed = 7})
+WEFT_OTHER_CALLS(random_flip);      // the axis is a template argument: random_flip<2>(images, 0.5)
+WEFT_OTHER_CALLS(spatial_dropout);  // a value, a rate and options: spatial_dropout(x, 0.1, {.seed = 7})
+WEFT_OTHER_CALLS(alpha_dropout);    // a value, a rate and options: alpha_dropout(x, 0.1, {.seed = 7})
 
 }  // namespace weft

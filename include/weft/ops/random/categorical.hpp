@@ -67,7 +67,6 @@ auto categorical(const Expr& logits, random_options options) {
     using rows = std::conditional_t<Draws == 0, without_axes<D, (std::uint32_t{1} << (D::rank - 1))>,
                                     with_extent<D, D::rank - 1, Draws>>;
     gpu::compile_kernels<random_uniform_op, double>();
-    gpu::compile_kernels<categorical_op, T>();
     const auto x = let(logits);
     const node<double, rows> drawn(detail::record_random<random_uniform_op<double>>(
         *x.erased().builder(), {dtype::float64, rows::spec}, 0, 1, options));
@@ -75,8 +74,7 @@ auto categorical(const Expr& logits, random_options options) {
   }
 }
 
-template <auto...>
-auto categorical(...) WEFT_DELETED;  // takes logits, and random_options: categorical(x, {.seed = 7}); categorical<5>(x)
+WEFT_OTHER_CALLS(categorical);  // takes logits, and random_options: categorical(x, {.seed = 7}); categorical<5>(x)
 
 }  // namespace weft
 

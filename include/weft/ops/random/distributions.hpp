@@ -155,14 +155,10 @@ template <Expression R>
     return detail::same_after_mistake(rates);
 }
 
-template <auto...>
-auto random_bernoulli(...) WEFT_DELETED;  // probabilities of a graph, and options: random_bernoulli(p, {.seed = 7})
-template <auto...>
-auto random_exponential(...) WEFT_DELETED;  // rates of a graph, and options: random_exponential(rates, {.seed = 7})
-template <auto...>
-auto random_gamma(...) WEFT_DELETED;  // shapes of a graph, and options: random_gamma(shapes, {.seed = 7}) / rates
-template <auto...>
-auto random_poisson(...) WEFT_DELETED;  // rates of a graph, and options: random_poisson(rates, {.seed = 7})
+WEFT_OTHER_CALLS(random_bernoulli);    // probabilities of a graph, and options: random_bernoulli(p, {.seed = 7})
+WEFT_OTHER_CALLS(random_exponential);  // rates of a graph, and options: random_exponential(rates, {.seed = 7})
+WEFT_OTHER_CALLS(random_gamma);        // shapes of a graph, and options: random_gamma(shapes, {.seed = 7}) / rates
+WEFT_OTHER_CALLS(random_poisson);      // rates of a graph, and options: random_poisson(rates, {.seed = 7})
 
 }  // namespace weft
 

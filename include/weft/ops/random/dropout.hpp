@@ -104,8 +104,7 @@ template <Expression Expr, class Rate>
   }
 }
 
-template <auto...>
-auto dropout(...) WEFT_DELETED;  // takes a value, a rate and options: dropout(x, 0.1, {.seed = 7}); 0 turns it off
+WEFT_OTHER_CALLS(dropout);  // takes a value, a rate and options: dropout(x, 0.1, {.seed = 7}); 0 turns it off
 
 }  // namespace weft
 

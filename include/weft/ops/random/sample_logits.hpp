@@ -110,11 +110,8 @@ template <Expression Expr>
   }
 }
 
-template <auto...>
-auto sample_logits(...) WEFT_DELETED;  // logits and options: sample_logits(x, {.temperature = 0.8, .top_p = 0.9})
-template <auto...>
-auto sample_without_replacement(...) WEFT_DELETED;  // draws are a template argument: sample_without_replacement<3>(x)
-template <auto...>
-auto gumbel_softmax(...) WEFT_DELETED;  // logits and options: gumbel_softmax(x, {.temperature = 0.5, .hard = true})
+WEFT_OTHER_CALLS(sample_logits);  // logits and options: sample_logits(x, {.temperature = 0.8, .top_p = 0.9})
+WEFT_OTHER_CALLS(sample_without_replacement);  // draws are a template argument: sample_without_replacement<3>(x)
+WEFT_OTHER_CALLS(gumbel_softmax);  // logits and options: gumbel_softmax(x, {.temperature = 0.5, .hard = true})
 
 }  // namespace weft

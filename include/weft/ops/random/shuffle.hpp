@@ -31,7 +31,6 @@ template <Expression Expr>
   }
 }
 
-template <auto...>
-auto shuffle(...) WEFT_DELETED;  // shuffles the first axis; takes random_options: shuffle(x, {.seed = 7})
+WEFT_OTHER_CALLS(shuffle);  // shuffles the first axis; takes random_options: shuffle(x, {.seed = 7})
 
 }  // namespace weft

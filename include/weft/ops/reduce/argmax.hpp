@@ -71,7 +71,6 @@ auto argmax(const Expr& e) {
   } else {
     constexpr std::uint32_t mask = detail::axis_mask<Axis>(D::rank);
     using To = without_axes<D, mask>;
-    if constexpr (Expr::symbolic) gpu::compile_kernels<argmax_op, value_t<Expr>>();
     const auto x = materialize(e);
     const shape extents = detail::selected<detail::pick_kept<mask>>(To::rank, extents_of(x));
     return call_operation<argmax_op<value_t<Expr>>, std::int32_t, To>(extents, {axis_number<D, Axis>}, x);

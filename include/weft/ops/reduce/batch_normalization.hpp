@@ -150,15 +150,10 @@ struct batch_normalization_options {
 template <class Dims>
 struct no_axis_beside_channels : mistake<(Dims::rank < 2)> {};
 
-namespace detail {
-constexpr bool fits_channels(const shape& x, const shape& parameter) {
-  return parameter.rank == 1 && x.rank > 0 && parameter[0] == x[x.rank - 1];
-}
-}  // namespace detail
-
 /// Scale, offset, mean and variance must be `[channels]`, the last extent of x.
 template <class Dims, class Parameter>
-struct channels_differ : mistake<!detail::fits_channels(Dims::spec, Parameter::spec)> {};
+struct channels_differ : mistake<(Parameter::rank != 1 || Dims::rank == 0 ||
+                                  Parameter::spec[0] != Dims::spec[Dims::rank ? Dims::rank - 1 : 0])> {};
 
 /// The residual must have the extents of x.
 template <class Dims, class Residual>
@@ -196,8 +191,6 @@ auto normalize_batch(const Expr& e, const Scale& scale, const Offset& offset, co
   using C = dims_t<Scale>;
   if constexpr (correct<batch_normalization_mistake<Expr, Scale, Offset>> &&
                 (correct<residual_mistake<Expr, Residual>> && ...)) {
-    if constexpr (((Expr::symbolic || Scale::symbolic || Offset::symbolic) || ... || Residual::symbolic))
-      gpu::compile_kernels<batch_normalization_op, T>();
     const auto x = materialize(e);
     const typed_result<S, C> channels{shape(extents_of(x)[D::rank - 1])};
     auto [y, mean, variance, reciprocal, shift] = call_operation<batch_normalization_op<T>>(

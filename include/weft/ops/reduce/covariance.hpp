@@ -65,9 +65,7 @@ auto correlation(const Expr& e) {
   }
 }
 
-template <auto...>
-auto covariance(...) WEFT_DELETED;  // covariance(x) of observations [..., variables, n], covariance<biased>(x)
-template <auto...>
-auto correlation(...) WEFT_DELETED;  // correlation(x) of observations [..., variables, n]
+WEFT_OTHER_CALLS(covariance);   // covariance(x) of observations [..., variables, n], covariance<biased>(x)
+WEFT_OTHER_CALLS(correlation);  // correlation(x) of observations [..., variables, n]
 
 }  // namespace weft

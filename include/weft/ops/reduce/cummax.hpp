@@ -25,6 +25,7 @@ WEFT_COLD_BEGIN
 template <class T, bool Largest>
 struct cumulative_extreme_op {
   static constexpr const char* name = Largest ? "cummax" : "cummin";
+  using scanned_type = T;
   struct attributes {
     attribute<std::size_t> axis;
     attribute<bool> exclusive = false, reverse = false;
@@ -38,6 +39,9 @@ struct cumulative_extreme_op {
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     detail::check_indices(p, a.axis);
     return detail::prepare_scan<cumulative_extreme_op, T>(p, a);
+  }
+  static void compile_gradients() {
+    if constexpr (is_differentiable<T>) gpu::compile_kernels<batch_gather_op, T>();
   }
   static void gradient(gradient_context& g, const attributes& a) {
     if constexpr (is_differentiable<T>)
@@ -63,7 +67,6 @@ auto extremes_along(const Expr& e) {
   if constexpr (sort_mistake<Expr, Axis>::value) {
     return nothing_sorted(e);
   } else {
-    if constexpr (Expr::symbolic) gpu::compile_kernels<Op, T>();
     const auto x = materialize(e);
     auto [values, indices] = call_operation<Op<T>>(
         std::tuple{typed_result<T, D>{extents_of(x)}, typed_result<std::int32_t, D>{extents_of(x)}},
@@ -86,28 +89,7 @@ auto cummin(const Expr& e) {
   return detail::extremes_along<cummin_op, Axis>(e);
 }
 
-template <auto...>
-auto cummax(...) WEFT_DELETED;  // the axis is a template argument: auto [values, indices] = cummax<1>(x)
-template <auto...>
-auto cummin(...) WEFT_DELETED;  // the axis is a template argument: auto [values, indices] = cummin<1>(x)
+WEFT_OTHER_CALLS(cummax);  // the axis is a template argument: auto [values, indices] = cummax<1>(x)
+WEFT_OTHER_CALLS(cummin);  // the axis is a template argument: auto [values, indices] = cummin<1>(x)
 
 }  // namespace weft
-
-#if WEFT_COMPILES_FOR_GPU
-WEFT_COLD_BEGIN
-namespace weft::gpu {
-
-template <class Op, class T>
-struct extreme_kernels : installed<Op, detail::prepare_scan<Op, T>> {
-  extreme_kernels() {
-    if constexpr (is_differentiable<T>) compile_kernels<batch_gather_op, T>();
-  }
-};
-template <class T>
-struct kernels<cummax_op<T>> : extreme_kernels<cummax_op<T>, T> {};
-template <class T>
-struct kernels<cummin_op<T>> : extreme_kernels<cummin_op<T>, T> {};
-
-}  // namespace weft::gpu
-WEFT_COLD_END
-#endif

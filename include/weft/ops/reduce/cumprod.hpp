@@ -43,6 +43,7 @@ struct shift_op {
 template <class T>
 struct linear_recurrence_op {
   static constexpr const char* name = "linear_recurrence";
+  using scanned_type = T;
   struct attributes {
     attribute<std::size_t> axis;
     attribute<bool> reverse, shifted, exclusive = false;
@@ -71,6 +72,7 @@ struct linear_recurrence_op {
 template <class T>
 struct cumprod_op {
   static constexpr const char* name = "cumprod";
+  using scanned_type = T;
   using attributes = scan_attributes;
   template <class Sum>
   static device::product_scan<T, Sum> scan(const attributes&) {
@@ -79,6 +81,12 @@ struct cumprod_op {
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return detail::prepare_scan<cumprod_op, T>(p, a);
+  }
+  static void compile_gradients() {
+    if constexpr (std::is_floating_point_v<T>) {
+      gpu::compile_kernels<linear_recurrence_op, T>();
+      gpu::compile_kernels<gpu::moves, T>();
+    }
   }
   /// Sums the later gradients, each times the factors between, and multiplies by the factors before.
   static void gradient(gradient_context& g, attributes a) {
@@ -108,29 +116,6 @@ auto cumprod(const Expr& e, cumsum_options options) {
     return detail::same_after_mistake(e);
 }
 
-template <auto...>
-auto cumprod(...) WEFT_DELETED;  // the axis is a template argument, options are named: cumprod<1>(x, {.reverse = true})
+WEFT_OTHER_CALLS(cumprod);  // the axis is a template argument, options are named: cumprod<1>(x, {.reverse = true})
 
 }  // namespace weft
-
-#if WEFT_COMPILES_FOR_GPU
-WEFT_COLD_BEGIN
-namespace weft::gpu {
-
-template <class T>
-struct kernels<linear_recurrence_op<T>>
-    : installed<linear_recurrence_op<T>, detail::prepare_scan<linear_recurrence_op<T>, T>> {};
-
-template <class T>
-struct kernels<cumprod_op<T>> : installed<cumprod_op<T>, detail::prepare_scan<cumprod_op<T>, T>> {
-  kernels() {
-    if constexpr (std::is_floating_point_v<T>) {
-      compile_kernels<linear_recurrence_op, T>();
-      compile_kernels<moves, T>();
-    }
-  }
-};
-
-}  // namespace weft::gpu
-WEFT_COLD_END
-#endif

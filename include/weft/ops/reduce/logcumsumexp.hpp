@@ -20,6 +20,7 @@ WEFT_COLD_BEGIN
 template <class T>
 struct logcumsumexp_op {
   static constexpr const char* name = "logcumsumexp";
+  using scanned_type = T;
   using attributes = scan_attributes;
   static constexpr primitive_set gradient_uses{primitive::log, primitive::abs, primitive::less, primitive::select};
   template <class Sum>
@@ -56,18 +57,6 @@ auto logcumsumexp(const Expr& e, cumsum_options options) {
     return detail::same_after_mistake(e);
 }
 
-template <auto...>
-auto logcumsumexp(...) WEFT_DELETED;  // the axis is a template argument: logcumsumexp<1>(x, {.reverse = true})
+WEFT_OTHER_CALLS(logcumsumexp);  // the axis is a template argument: logcumsumexp<1>(x, {.reverse = true})
 
 }  // namespace weft
-
-#if WEFT_COMPILES_FOR_GPU
-WEFT_COLD_BEGIN
-namespace weft::gpu {
-
-template <class T>
-struct kernels<logcumsumexp_op<T>> : installed<logcumsumexp_op<T>, detail::prepare_scan<logcumsumexp_op<T>, T>> {};
-
-}  // namespace weft::gpu
-WEFT_COLD_END
-#endif

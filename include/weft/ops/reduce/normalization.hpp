@@ -171,12 +171,10 @@ template <auto... Axes, Expression Expr>
 
 namespace detail {
 
-constexpr bool fits_last_axes(const shape& x, const shape& parameter, int axes) {
-  if (axes < 1 || static_cast<std::size_t>(axes) > x.rank || parameter.rank != static_cast<std::size_t>(axes))
-    return false;
-  for (std::size_t i = 0; i < parameter.rank; ++i)
-    if (parameter[i] != x[x.rank - parameter.rank + i]) return false;
-  return true;
+constexpr bool ends_with(const shape& x, const shape& last) {
+  shape end = x;
+  for (std::size_t i = 0; i < last.rank; ++i) end[x.rank - last.rank + i] = last[i];
+  return end == x;
 }
 
 template <int Groups>
@@ -188,7 +186,8 @@ constexpr bool divides_channels(const shape& x) {
 
 /// A scale or an offset must have the last `Axes` extents of x.
 template <class Dims, class Parameter, int Axes>
-struct last_axes_differ : mistake<!detail::fits_last_axes(Dims::spec, Parameter::spec, Axes)> {};
+struct last_axes_differ : mistake<(Axes<1 || Axes != static_cast<int>(Parameter::rank) || Parameter::rank> Dims::rank ||
+                                   !detail::ends_with(Dims::spec, Parameter::spec))> {};
 
 /// The groups must divide the channels, the last of at least two axes; the number of channels must be static.
 template <class Dims, int Groups>
@@ -317,12 +316,9 @@ template <Expression X, Expression Scale, Expression Offset>
     return detail::after_mistake<value_t<X>, dims_t<X>>(x, scale, offset);
 }
 
-template <auto...>
-auto layer_normalization(...) WEFT_DELETED;  // takes x, scale and offset: layer_normalization(x, scale, offset)
-template <auto...>
-auto rms_normalization(...) WEFT_DELETED;  // takes x and scale: rms_normalization(x, scale)
-template <auto...>
-auto group_normalization(...) WEFT_DELETED;  // takes x, scale and offset: group_normalization<8>(x, scale, offset)
+WEFT_OTHER_CALLS(layer_normalization);  // takes x, scale and offset: layer_normalization(x, scale, offset)
+WEFT_OTHER_CALLS(rms_normalization);    // takes x and scale: rms_normalization(x, scale)
+WEFT_OTHER_CALLS(group_normalization);  // takes x, scale and offset: group_normalization<8>(x, scale, offset)
 
 }  // namespace weft
 

@@ -59,7 +59,7 @@ constexpr auto find_quantile_mistake(axis_list<Axes...>) {
   if constexpr (sizeof...(Axes) > 1)
     return more_than_one_axis<dims_t<Expr>, Axes...>{};
   else
-    return first_mistake<decltype(find_reduction_mistake<Expr, not_floating, Axes...>()),
+    return first_mistake<decltype(find_reduction_mistake<Expr, not_floating>(axis_list<Axes...>{})),
                          quantile_is_not_a_double<Ranks>>{};
 }
 
@@ -153,7 +153,8 @@ auto quantile_along(const Expr& e, const Ranks& q, axis_list<Axes...>) {
 
 template <auto... Axes, Expression Expr, class Ranks>
 auto quantile(const Expr& e, const Ranks& q) {
-  using axes = decltype(detail::listed_axes(detail::axis_list<>{}, detail::axes_beside<quantile_method, Axes...>{}));
+  using axes = decltype(detail::without_option<keep_dims_option>(detail::axis_list<>{},
+                                                                 detail::axes_beside<quantile_method, Axes...>{}));
   using mistake = decltype(detail::find_quantile_mistake<Expr, Ranks>(axes{}));
   static_assert(correct<mistake>,
                 "quantile: needs an axis of the operand, elements of float or double, and q as a number or a vector of "
@@ -192,13 +193,9 @@ auto kthvalue(const Expr& e, std::int64_t k) {
   }
 }
 
-template <auto...>
-auto quantile(...) WEFT_DELETED;  // axes are template arguments: quantile<0>(x, 0.9), quantile<0, keep_dims>(x, 0.9)
-template <auto...>
-auto median(...) WEFT_DELETED;  // the axis is a template argument: median<0>(x), median(x) of all elements
-template <auto...>
-auto lower_median(...) WEFT_DELETED;  // the axis is a template argument: lower_median<0>(x)
-template <auto...>
-auto kthvalue(...) WEFT_DELETED;  // the axis is a template argument: auto [values, indices] = kthvalue<0>(x, 3)
+WEFT_OTHER_CALLS(quantile);      // axes are template arguments: quantile<0>(x, 0.9), quantile<0, keep_dims>(x, 0.9)
+WEFT_OTHER_CALLS(median);        // the axis is a template argument: median<0>(x), median(x) of all elements
+WEFT_OTHER_CALLS(lower_median);  // the axis is a template argument: lower_median<0>(x)
+WEFT_OTHER_CALLS(kthvalue);      // the axis is a template argument: auto [values, indices] = kthvalue<0>(x, 3)
 
 }  // namespace weft

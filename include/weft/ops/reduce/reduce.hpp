@@ -52,48 +52,47 @@ struct axes_are_not_integers : mistake<!(std::is_integral_v<decltype(Axes)> && .
 
 namespace detail {
 
-template <auto Axis>
-inline constexpr bool is_keep_dims = std::is_same_v<std::remove_cvref_t<decltype(Axis)>, keep_dims_option>;
-template <auto... Axes>
-inline constexpr bool keeps_dims = (is_keep_dims<Axes> || ...);
-
 template <auto... Axes>
 struct axis_list {};
-/// The axes without `keep_dims`.
-template <auto... Done>
-constexpr axis_list<Done...> listed_axes(axis_list<Done...>, axis_list<>) {
+
+template <class Option, auto... Axes>
+inline constexpr bool has_option = (std::is_same_v<std::remove_cvref_t<decltype(Axes)>, Option> || ...);
+template <auto... Axes>
+inline constexpr bool keeps_dims = has_option<keep_dims_option, Axes...>;
+
+/// The axes without options of this type.
+template <class Option, auto... Done>
+constexpr axis_list<Done...> without_option(axis_list<Done...>, axis_list<>) {
   return {};
 }
-template <auto... Done, auto First, auto... Rest>
-constexpr auto listed_axes(axis_list<Done...>, axis_list<First, Rest...>) {
-  if constexpr (is_keep_dims<First>)
-    return listed_axes(axis_list<Done...>{}, axis_list<Rest...>{});
+template <class Option, auto... Done, auto First, auto... Rest>
+constexpr auto without_option(axis_list<Done...>, axis_list<First, Rest...>) {
+  if constexpr (has_option<Option, First>)
+    return without_option<Option>(axis_list<Done...>{}, axis_list<Rest...>{});
   else
-    return listed_axes(axis_list<Done..., First>{}, axis_list<Rest...>{});
+    return without_option<Option>(axis_list<Done..., First>{}, axis_list<Rest...>{});
 }
+template <class Option, auto... Axes>
+using axes_beside = decltype(without_option<Option>(axis_list<>{}, axis_list<Axes...>{}));
 
 template <class Expr, template <class> class Undefined, auto... Axes>
 constexpr auto find_reduction_mistake(axis_list<Axes...>) {
-  if constexpr (axes_are_not_integers<Axes...>::value)
+  if constexpr (keeps_dims<Axes...>)
+    return find_reduction_mistake<Expr, Undefined>(axes_beside<keep_dims_option, Axes...>{});
+  else if constexpr (axes_are_not_integers<Axes...>::value)
     return axes_are_not_integers<Axes...>{};
   else
     return first_mistake<axis_out_of_range<dims_t<Expr>, static_cast<int>(Axes)...>, Undefined<value_t<Expr>>>{};
-}
-template <class Expr, template <class> class Undefined, auto... Axes>
-constexpr auto find_reduction_mistake() {
-  if constexpr (keeps_dims<Axes...>)
-    return find_reduction_mistake<Expr, Undefined>(listed_axes(axis_list<>{}, axis_list<Axes...>{}));
-  else
-    return find_reduction_mistake<Expr, Undefined>(axis_list<Axes...>{});
 }
 
 }  // namespace detail
 
 /// The first mistake in a reduction, if any.
 template <class Expr, auto... Axes>
-using reduction_mistake = decltype(detail::find_reduction_mistake<Expr, reduction_undefined_for, Axes...>());
+using reduction_mistake =
+    decltype(detail::find_reduction_mistake<Expr, reduction_undefined_for>(detail::axis_list<Axes...>{}));
 template <class Expr, auto... Axes>
-using mean_mistake = decltype(detail::find_reduction_mistake<Expr, not_floating, Axes...>());
+using mean_mistake = decltype(detail::find_reduction_mistake<Expr, not_floating>(detail::axis_list<Axes...>{}));
 
 namespace detail {
 
@@ -128,7 +127,7 @@ auto reduce(const Expr& e) {
   if constexpr (!correct<reduction_mistake<Expr, Axes...>>) {
     return after_mistake<T, D>(e);
   } else if constexpr (keeps_dims<Axes...>) {
-    return reduce_and_keep<How, Mean>(e, listed_axes(axis_list<>{}, axis_list<Axes...>{}));
+    return reduce_and_keep<How, Mean>(e, axes_beside<keep_dims_option, Axes...>{});
   } else {
     constexpr std::uint32_t axes = reduced_axes<D, Axes...>();
     using result_dims = without_axes<D, axes>;

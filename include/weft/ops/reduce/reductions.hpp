@@ -75,50 +75,9 @@ struct elements_are_not_bool : mistake<!std::is_same_v<T, bool>> {};
 
 namespace detail {
 
-/// The axes without options of this type.
-template <class Option, auto... Done>
-constexpr axis_list<Done...> without_option(axis_list<Done...>, axis_list<>) {
-  return {};
-}
-template <class Option, auto... Done, auto First, auto... Rest>
-constexpr auto without_option(axis_list<Done...>, axis_list<First, Rest...>) {
-  if constexpr (std::is_same_v<std::remove_cvref_t<decltype(First)>, Option>)
-    return without_option<Option>(axis_list<Done...>{}, axis_list<Rest...>{});
-  else
-    return without_option<Option>(axis_list<Done..., First>{}, axis_list<Rest...>{});
-}
-template <class Option, auto... Axes>
-using axes_beside = decltype(without_option<Option>(axis_list<>{}, axis_list<Axes...>{}));
-template <class Option, auto... Axes>
-inline constexpr bool has_option = (std::is_same_v<std::remove_cvref_t<decltype(Axes)>, Option> || ...);
-
-template <class Expr, template <class> class Undefined, auto... Axes>
-constexpr auto reduction_mistake_in(axis_list<Axes...>) {
-  return find_reduction_mistake<Expr, Undefined, Axes...>();
-}
-
-template <class Dims, auto... Axes>
-constexpr std::uint32_t mask_of(axis_list<Axes...>) {
-  return reduced_axes<Dims, static_cast<int>(Axes)...>();
-}
-
-/// Restores the reduced axes of a reduced value.
-template <class Dims, auto... Axes, class X>
-auto with_axes_of(const X& x, axis_list<Axes...>) {
-  return with_reduced_axes<Dims, mask_of<Dims>(axis_list<Axes...>{})>(x);
-}
-
-/// Restores the reduced axes of a reduced value if `keep_dims` is among `Axes`.
-template <class Dims, auto... Axes, class X>
-auto kept_if_asked(const X& x) {
-  if constexpr (keeps_dims<Axes...>)
-    return with_axes_of<Dims>(materialize(x), listed_axes(axis_list<>{}, axis_list<Axes...>{}));
-  else
-    return x;
-}
 /// Calls a function template with the axes as template arguments, without `keep_dims`.
 template <class F, auto... Axes>
-auto with_axes(axis_list<Axes...>, const F& f) {
+constexpr auto with_axes(axis_list<Axes...>, const F& f) {
   return f.template operator()<Axes...>();
 }
 
@@ -167,7 +126,7 @@ auto reduced_elements(const X& x) {
 
 template <auto... Axes, Expression Expr>
 auto any(const Expr& e) {
-  using mistake = decltype(detail::find_reduction_mistake<Expr, elements_are_not_bool, Axes...>());
+  using mistake = decltype(detail::find_reduction_mistake<Expr, elements_are_not_bool>(detail::axis_list<Axes...>{}));
   static_assert(correct<mistake>, "any: needs axes of the operand and elements of bool: any<1>(x > 0)");
   if constexpr (correct<mistake>)
     return materialize(max<Axes...>(cast<std::int32_t>(e)) > 0);  // the maximum of no elements is the smallest number
@@ -177,7 +136,7 @@ auto any(const Expr& e) {
 
 template <auto... Axes, Expression Expr>
 auto all(const Expr& e) {
-  using mistake = decltype(detail::find_reduction_mistake<Expr, elements_are_not_bool, Axes...>());
+  using mistake = decltype(detail::find_reduction_mistake<Expr, elements_are_not_bool>(detail::axis_list<Axes...>{}));
   static_assert(correct<mistake>, "all: needs axes of the operand and elements of bool: all<1>(x > 0)");
   if constexpr (correct<mistake>)
     return materialize(min<Axes...>(cast<std::int32_t>(e)) > 0);
@@ -205,18 +164,20 @@ template <auto... Axes, Expression Expr>
 auto logsumexp(const Expr& e) {
   using D = dims_t<Expr>;
   using T = value_t<Expr>;
-  using mistake = decltype(detail::find_reduction_mistake<Expr, not_floating, Axes...>());
+  using mistake = decltype(detail::find_reduction_mistake<Expr, not_floating>(detail::axis_list<Axes...>{}));
   static_assert(correct<mistake>, "logsumexp: needs axes of the operand and elements of float or double");
   if constexpr (correct<mistake>) {
-    return detail::with_axes(
-        detail::listed_axes(detail::axis_list<>{}, detail::axis_list<Axes...>{}), [&]<auto... Reduced>() {
-          const auto x = materialize(e);
-          const auto largest = max<Reduced...>(x);
-          // x - inf would be NaN.
-          const auto shift = stop_gradient(select(abs(largest) <= std::numeric_limits<T>::max(), largest, T(0)));
-          const auto kept = detail::with_axes_of<D>(shift, detail::axis_list<Reduced...>{});
-          return detail::kept_if_asked<D, Axes...>(materialize(log(sum<Reduced...>(exp(x - kept))) + shift));
-        });
+    return detail::with_axes(detail::axes_beside<keep_dims_option, Axes...>{}, [&]<auto... Reduced>() {
+      const auto x = materialize(e);
+      const auto largest = max<Reduced..., keep_dims>(x);
+      // x - inf would be NaN.
+      const auto shift = stop_gradient(select(abs(largest) <= std::numeric_limits<T>::max(), largest, T(0)));
+      const auto y = materialize(log(sum<Reduced..., keep_dims>(exp(x - shift))) + shift);
+      if constexpr (detail::keeps_dims<Axes...>)
+        return y;
+      else
+        return detail::without<detail::reduced_axes<D, static_cast<int>(Reduced)...>()>(y);
+    });
   } else {
     return detail::same_after_mistake(e);
   }
@@ -225,7 +186,7 @@ auto logsumexp(const Expr& e) {
 template <auto... Axes, Expression Expr>
 auto norm(const Expr& e) {
   using mistake =
-      decltype(detail::reduction_mistake_in<Expr, not_floating>(detail::axes_beside<norm_order, Axes...>{}));
+      decltype(detail::find_reduction_mistake<Expr, not_floating>(detail::axes_beside<norm_order, Axes...>{}));
   static_assert(correct<mistake>, "norm: needs axes of the operand and elements of float or double: norm<1>(x)");
   if constexpr (correct<mistake>) {
     constexpr norm_order order = detail::option_among(norm_order::two, Axes...);
@@ -247,17 +208,17 @@ auto variance(const Expr& e) {
   using D = dims_t<Expr>;
   using T = value_t<Expr>;
   using given = detail::axes_beside<unbiased_option, Axes...>;
-  using mistake = decltype(detail::reduction_mistake_in<Expr, not_floating>(given{}));
+  using mistake = decltype(detail::find_reduction_mistake<Expr, not_floating>(given{}));
   static_assert(correct<mistake>,
                 "variance: needs axes of the operand and elements of float or double: variance<0, unbiased>(x)");
   if constexpr (correct<mistake>) {
     const auto x = materialize(e);
-    using reduced = detail::axes_beside<keep_dims_option, Axes...>;
-    using axes = decltype(detail::without_option<unbiased_option>(detail::axis_list<>{}, reduced{}));
+    using axes = decltype(detail::without_option<keep_dims_option>(detail::axis_list<>{}, given{}));
     const auto centred = detail::with_axes(axes{}, [&]<auto... A>() { return x - mean<A..., keep_dims>(x); });
     return detail::with_axes(given{}, [&]<auto... A>() {
       if constexpr (detail::has_option<unbiased_option, Axes...>) {
-        constexpr std::uint32_t mask = detail::mask_of<D>(axes{});
+        constexpr std::uint32_t mask = detail::with_axes(
+            axes{}, []<auto... Reduced>() { return detail::reduced_axes<D, static_cast<int>(Reduced)...>(); });
         return materialize(sum<A...>(square(centred)) / (detail::reduced_elements<T, mask>(x) - 1));
       } else {
         return mean<A...>(square(centred));
@@ -271,7 +232,7 @@ auto variance(const Expr& e) {
 template <auto... Axes, Expression Expr>
 auto stddev(const Expr& e) {
   using mistake =
-      decltype(detail::reduction_mistake_in<Expr, not_floating>(detail::axes_beside<unbiased_option, Axes...>{}));
+      decltype(detail::find_reduction_mistake<Expr, not_floating>(detail::axes_beside<unbiased_option, Axes...>{}));
   static_assert(correct<mistake>,
                 "stddev: needs axes of the operand and elements of float or double: stddev<0, unbiased>(x)");
   if constexpr (correct<mistake>)
@@ -313,19 +274,12 @@ auto nanmean(const Expr& e) {
   }
 }
 
-template <auto...>
-auto any(...) WEFT_DELETED;  // axes are template arguments: any<1>(x > 0), any<1, keep_dims>(x > 0)
-template <auto...>
-auto all(...) WEFT_DELETED;  // axes are template arguments: all<1>(x > 0), all<1, keep_dims>(x > 0)
-template <auto...>
-auto argmin(...) WEFT_DELETED;  // the axis is a template argument: argmin<1>(x), argmin<-1>(x) for the last
-template <auto...>
-auto logsumexp(...) WEFT_DELETED;  // axes are template arguments: logsumexp<1>(x), logsumexp<1, keep_dims>(x)
-template <auto...>
-auto norm(...) WEFT_DELETED;  // axes and the order are template arguments: norm<1>(x), norm<1, norm_order::one>(x)
-template <auto...>
-auto variance(...) WEFT_DELETED;  // axes and options are template arguments: variance<0>(x), variance<0, unbiased>(x)
-template <auto...>
-auto stddev(...) WEFT_DELETED;  // axes and options are template arguments: stddev<0>(x), stddev<0, unbiased>(x)
+WEFT_OTHER_CALLS(any);        // axes are template arguments: any<1>(x > 0), any<1, keep_dims>(x > 0)
+WEFT_OTHER_CALLS(all);        // axes are template arguments: all<1>(x > 0), all<1, keep_dims>(x > 0)
+WEFT_OTHER_CALLS(argmin);     // the axis is a template argument: argmin<1>(x), argmin<-1>(x) for the last
+WEFT_OTHER_CALLS(logsumexp);  // axes are template arguments: logsumexp<1>(x), logsumexp<1, keep_dims>(x)
+WEFT_OTHER_CALLS(norm);       // axes and the order are template arguments: norm<1>(x), norm<1, norm_order::one>(x)
+WEFT_OTHER_CALLS(variance);   // axes and options are template arguments: variance<0>(x), variance<0, unbiased>(x)
+WEFT_OTHER_CALLS(stddev);     // axes and options are template arguments: stddev<0>(x), stddev<0, unbiased>(x)
 
 }  // namespace weft

@@ -37,6 +37,7 @@ kernel* prepare_scan(const prepare_context& p, const Attributes& a) {
 template <class T>
 struct cumsum_op {
   static constexpr const char* name = "cumsum";
+  using scanned_type = T;
   using attributes = scan_attributes;
   template <class Sum>
   static device::sum_scan<T, Sum> scan(const attributes&) {
@@ -61,7 +62,6 @@ template <template <class> class Op, int Axis, class Expr>
 auto scanned(const Expr& e, cumsum_options options) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
-  if constexpr (Expr::symbolic) gpu::compile_kernels<Op, T>();
   const auto x = materialize(e);
   return call_operation<Op<T>, T, D>(extents_of(x), {axis_number<D, Axis>, options.exclusive, options.reverse}, x);
 }
@@ -78,15 +78,13 @@ template <int Axis = 0, Expression Expr>
   static_assert(correct<axis_out_of_range<D, Axis>>, "cumsum: the axis is out of range");
   static_assert(correct<elements_not_numeric<T>>,
                 "cumsum: needs numeric elements: cast<float>(x) or cast<std::int32_t>(x)");
-  if constexpr (axis_out_of_range<D, Axis>::value || elements_not_numeric<T>::value) {
+  if constexpr (axis_out_of_range<D, Axis>::value || elements_not_numeric<T>::value)
     return detail::after_mistake<T, D>(e);
-  } else {
+  else
     return detail::scanned<cumsum_op, Axis>(e, options);
-  }
 }
 
-template <auto...>
-auto cumsum(...) WEFT_DELETED;  // the axis is a template argument, options are named: cumsum<1>(x, {.exclusive = true})
+WEFT_OTHER_CALLS(cumsum);  // the axis is a template argument, options are named: cumsum<1>(x, {.exclusive = true})
 
 }  // namespace weft
 

@@ -118,16 +118,13 @@ WEFT_INSTANTIATE(kernel* prepare_declared<sparse_cross_entropy_op<float, std::in
 WEFT_INSTANTIATE(void gradient_of_declared<cross_entropy_op<float>>(gradient_context&));
 WEFT_INSTANTIATE(void gradient_of_declared<sparse_cross_entropy_op<float, std::int32_t>>(gradient_context&));
 
-WEFT_COLD_END
-
 constexpr bool labels_fit(const shape& logits, const shape& labels) {
-  if (logits.rank == 0 || labels.rank != logits.rank - 1) return false;
-  for (std::size_t i = 0; i < labels.rank; ++i)
-    if (labels[i] != logits[i]) return false;
-  return true;
+  return labels.rank + 1 == logits.rank && same_extents(labels, logits, labels.rank);
 }
 
 }  // namespace detail
+
+WEFT_COLD_END
 
 /// Labels must be classes, integers `[...]` for logits `[..., classes]`, or distributions of equal extents.
 template <class Logits, class Labels, bool Sparse>
