@@ -6,12 +6,6 @@
 /// Block diagonal matrices. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns matrices with the operands as blocks on the diagonal and 0 elsewhere (torch.block_diag,
-/// scipy.linalg.block_diag): `block_diag(a, b)` of `[m, n]` and `[p, q]` is `[m + p, n + q]`. Leading axes must be
-/// equal. All element types.
-template <Expression First, Expression... Rest>
-[[nodiscard]] auto block_diag(const First& first, const Rest&... rest);
-
 /// Blocks must be matrices, with equal leading axes.
 template <class A, class B>
 struct blocks_are_not_matrices
@@ -29,8 +23,11 @@ auto blocks_on_diagonal(const First& first, const Rest&... rest) {
 
 }  // namespace detail
 
+/// Returns matrices with the operands as blocks on the diagonal and 0 elsewhere (torch.block_diag,
+/// scipy.linalg.block_diag): `block_diag(a, b)` of `[m, n]` and `[p, q]` is `[m + p, n + q]`. Leading axes must be
+/// equal. All element types.
 template <Expression First, Expression... Rest>
-auto block_diag(const First& first, const Rest&... rest) {
+[[nodiscard]] auto block_diag(const First& first, const Rest&... rest) {
   using T = value_t<First>;
   using D = dims_t<First>;
   using mistake = first_mistake<blocks_are_not_matrices<D, D>, blocks_are_not_matrices<D, dims_t<Rest>>...,

@@ -7,16 +7,6 @@
 
 namespace weft {
 
-/// Joins operands of one element type along an axis (tf.concat): `[a, n]` and `[b, n]` along axis 0 become `[a + b,
-/// n]`. All other extents must be equal. Throws invalid_argument if run-time extents of one name differ.
-template <int Axis, Expression First, Expression... Rest>
-[[nodiscard]] auto concat(const First& first, const Rest&... rest);
-
-/// Splits an axis into `Count` equal parts, returned as a tuple (tf.split): `auto [a, b] = split<1, 2>(x)`. Throws
-/// invalid_argument, in a graph when a step runs, if a run-time extent is not divisible.
-template <int Axis, int Count, Expression Expr>
-[[nodiscard]] auto split(const Expr& e);
-
 /// Joined operands must have equal extents along all other axes.
 template <class A, class B, std::size_t Axis>
 struct extents_beside_axis_differ
@@ -125,8 +115,10 @@ auto parts_of(const X& x, std::size_t axis, indices<Part...>) {
 
 }  // namespace detail
 
+/// Joins operands of one element type along an axis (tf.concat): `[a, n]` and `[b, n]` along axis 0 become `[a + b,
+/// n]`. All other extents must be equal. Throws invalid_argument if run-time extents of one name differ.
 template <int Axis, Expression First, Expression... Rest>
-auto concat(const First& first, const Rest&... rest) {
+[[nodiscard]] auto concat(const First& first, const Rest&... rest) {
   using T = value_t<First>;
   using D = dims_t<First>;
   constexpr bool there = !axis_out_of_range<D, Axis>::value;
@@ -142,8 +134,10 @@ auto concat(const First& first, const Rest&... rest) {
   }
 }
 
+/// Splits an axis into `Count` equal parts, returned as a tuple (tf.split): `auto [a, b] = split<1, 2>(x)`. Throws
+/// invalid_argument, in a graph when a step runs, if a run-time extent is not divisible.
 template <int Axis, int Count, Expression Expr>
-auto split(const Expr& e) {
+[[nodiscard]] auto split(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   constexpr std::size_t axis = axis_out_of_range<D, Axis>::value ? 0 : axis_number<D, Axis>;

@@ -13,32 +13,6 @@
 /// where their comments name others.
 namespace weft {
 
-/// Returns matrices with the operand on their diagonal `Offset` and 0 elsewhere (tf.linalg.diag, torch.diag_embed):
-/// `diag(x)` of `[..., n]` is `[..., n, n]`. A positive offset counts from the main diagonal upwards: `diag<1>(x)` is
-/// `[..., n + 1, n + 1]`.
-template <int Offset = 0, Expression Expr>
-[[nodiscard]] auto diag(const Expr& e);
-
-/// Returns diagonal `Offset` of matrices `[..., m, n]` (tf.linalg.diag_part, torch.diagonal): `diag_part(x)` of `[n,
-/// n]` is
-/// `[n]`, and `diag_part<-1>(x)`, below the main diagonal, is `[n - 1]`. The extents are numbers, or they are equal.
-template <int Offset = 0, Expression Expr>
-[[nodiscard]] auto diag_part(const Expr& e);
-
-/// Returns matrices `[..., m, n]` with diagonal `Offset` replaced by `values`, `[..., length]` (tf.linalg.set_diag).
-template <int Offset = 0, Expression Expr, Expression Values>
-[[nodiscard]] auto set_diag(const Expr& e, const Values& values);
-
-/// Returns the sum of each diagonal, `[...]` of `[..., n, n]` (tf.linalg.trace). Not for bool, half or bfloat16.
-template <Expression Expr>
-[[nodiscard]] auto matrix_trace(const Expr& e);
-
-/// Keeps the main diagonal, `lower` diagonals below it and `upper` diagonals above it of matrices `[..., m, n]`, and
-/// sets all other elements to 0 (tf.linalg.band_part). A negative number keeps that whole side: `band_part(x, -1, 0)`
-/// is the lower triangle.
-template <Expression Expr>
-[[nodiscard]] auto band_part(const Expr& e, std::int64_t lower, std::int64_t upper);
-
 /// The operation takes matrices, `[..., rows, columns]`.
 template <class Dims>
 struct operand_is_not_a_matrix : mistake<(Dims::rank < 2)> {};
@@ -191,8 +165,11 @@ auto band(const X& x, std::int64_t lowest, std::int64_t highest) {
 
 }  // namespace detail
 
-template <int Offset, Expression Expr>
-auto diag(const Expr& e) {
+/// Returns matrices with the operand on their diagonal `Offset` and 0 elsewhere (tf.linalg.diag, torch.diag_embed):
+/// `diag(x)` of `[..., n]` is `[..., n, n]`. A positive offset counts from the main diagonal upwards: `diag<1>(x)` is
+/// `[..., n + 1, n + 1]`.
+template <int Offset = 0, Expression Expr>
+[[nodiscard]] auto diag(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   static_assert(correct<diagonal_does_not_fit<D>>, "diag: takes vectors, [..., n]; the result is [..., n, n]");
@@ -210,8 +187,11 @@ auto diag(const Expr& e) {
     return detail::same_after_mistake(e);
   }
 }
-template <int Offset, Expression Expr>
-auto diag_part(const Expr& e) {
+/// Returns diagonal `Offset` of matrices `[..., m, n]` (tf.linalg.diag_part, torch.diagonal): `diag_part(x)` of `[n,
+/// n]` is
+/// `[n]`, and `diag_part<-1>(x)`, below the main diagonal, is `[n - 1]`. The extents are numbers, or they are equal.
+template <int Offset = 0, Expression Expr>
+[[nodiscard]] auto diag_part(const Expr& e) {
   using mistake = diagonal_does_not_exist<dims_t<Expr>, Offset>;
   static_assert(
       correct<mistake>,
@@ -233,8 +213,9 @@ auto diag_part(const Expr& e) {
   }
 }
 
-template <int Offset, Expression Expr, Expression Values>
-auto set_diag(const Expr& e, const Values& values) {
+/// Returns matrices `[..., m, n]` with diagonal `Offset` replaced by `values`, `[..., length]` (tf.linalg.set_diag).
+template <int Offset = 0, Expression Expr, Expression Values>
+[[nodiscard]] auto set_diag(const Expr& e, const Values& values) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = first_mistake<element_types_differ<T, value_t<Values>>, diagonal_does_not_exist<D, Offset>,
@@ -251,8 +232,9 @@ auto set_diag(const Expr& e, const Values& values) {
   }
 }
 
+/// Returns the sum of each diagonal, `[...]` of `[..., n, n]` (tf.linalg.trace). Not for bool, half or bfloat16.
 template <Expression Expr>
-auto matrix_trace(const Expr& e) {
+[[nodiscard]] auto matrix_trace(const Expr& e) {
   using mistake = first_mistake<matrices_are_not_square<dims_t<Expr>>, reduction_undefined_for<value_t<Expr>>>;
   static_assert(correct<mistake>, "matrix_trace: takes square matrices of numbers, [..., n, n]: cast<float>(x)");
   if constexpr (correct<mistake>)
@@ -261,8 +243,11 @@ auto matrix_trace(const Expr& e) {
     return detail::same_after_mistake(e);
 }
 
+/// Keeps the main diagonal, `lower` diagonals below it and `upper` diagonals above it of matrices `[..., m, n]`, and
+/// sets all other elements to 0 (tf.linalg.band_part). A negative number keeps that whole side: `band_part(x, -1, 0)`
+/// is the lower triangle.
 template <Expression Expr>
-auto band_part(const Expr& e, std::int64_t lower, std::int64_t upper) {
+[[nodiscard]] auto band_part(const Expr& e, std::int64_t lower, std::int64_t upper) {
   static_assert(correct<operand_is_not_a_matrix<dims_t<Expr>>>, "band_part: takes matrices, [..., rows, columns]");
   if constexpr (correct<operand_is_not_a_matrix<dims_t<Expr>>>)
     return detail::band(materialize(e), lower < 0 ? -detail::all_diagonals : -lower,

@@ -6,17 +6,6 @@
 
 namespace weft {
 
-/// Inserts an axis of extent 1 in front of the axis with this number, or at the end for -1 (tf.expand_dims).
-/// `expand_dims<0>(x)` of `[n, 3]` is `[1, n, 3]`, and `expand_dims<-1>(x)` is `[n, 3, 1]`. No elements are copied.
-template <int Axis, Expression Expr>
-[[nodiscard]] auto expand_dims(const Expr& e);
-
-/// Removes the given axes, which must have extent 1, or all axes of extent 1 if none are given (tf.squeeze): for `[1,
-/// n, 1]`, `squeeze<0>(x)` is `[n, 1]` and `squeeze(x)` is `[n]`. Never removes dynamic extents. No elements are
-/// copied.
-template <int... Axes, Expression Expr>
-[[nodiscard]] auto squeeze(const Expr& e);
-
 WEFT_OTHER_CALLS(expand_dims);  // the axis is a template argument: expand_dims<0>(x), expand_dims<-1>(x)
 WEFT_OTHER_CALLS(squeeze);      // axes are template arguments: squeeze<0>(x), squeeze(x) for all of extent 1
 
@@ -58,8 +47,10 @@ struct squeezed_extent_is_not_one
 template <class Dims, int... Axes>
 using squeeze_mistake = first_mistake<axis_out_of_range<Dims, Axes...>, squeezed_extent_is_not_one<Dims, Axes...>>;
 
+/// Inserts an axis of extent 1 in front of the axis with this number, or at the end for -1 (tf.expand_dims).
+/// `expand_dims<0>(x)` of `[n, 3]` is `[1, n, 3]`, and `expand_dims<-1>(x)` is `[n, 3, 1]`. No elements are copied.
 template <int Axis, Expression Expr>
-auto expand_dims(const Expr& e) {
+[[nodiscard]] auto expand_dims(const Expr& e) {
   using D = dims_t<Expr>;
   static_assert(correct<new_axis_out_of_range<D, Axis>>,
                 "expand_dims: the axis must be one of the result's: expand_dims<0>(x), expand_dims<-1>(x)");
@@ -71,8 +62,11 @@ auto expand_dims(const Expr& e) {
   }
 }
 
+/// Removes the given axes, which must have extent 1, or all axes of extent 1 if none are given (tf.squeeze): for `[1,
+/// n, 1]`, `squeeze<0>(x)` is `[n, 1]` and `squeeze(x)` is `[n]`. Never removes dynamic extents. No elements are
+/// copied.
 template <int... Axes, Expression Expr>
-auto squeeze(const Expr& e) {
+[[nodiscard]] auto squeeze(const Expr& e) {
   using D = dims_t<Expr>;
   using mistake = squeeze_mistake<D, Axes...>;
   static_assert(correct<mistake>, "squeeze: squeeze<axis>(x) removes axes of extent 1; use reshape for others");

@@ -6,12 +6,6 @@
 
 namespace weft {
 
-/// Returns the Kronecker product (numpy.kron, torch.kron): `kron(a, b)` of `[m, n]` and `[p, q]` is `[m * p, n * q]`,
-/// with blocks `a(i, j) * b`. Takes arrays of numbers with equal types and ranks of at most 4. Not part of
-/// <weft/weft.hpp>.
-template <Expression A, Expression B>
-[[nodiscard]] auto kron(const A& a, const B& b);
-
 /// The Kronecker product takes numbers of one type, and arrays of equal rank, at most 4.
 template <class A, class B>
 struct kron_ranks_differ : mistake<A::rank != B::rank || (A::rank > max_rank / 2)> {};
@@ -34,8 +28,11 @@ auto merge_pairs(const X& x) {
 
 }  // namespace detail
 
+/// Returns the Kronecker product (numpy.kron, torch.kron): `kron(a, b)` of `[m, n]` and `[p, q]` is `[m * p, n * q]`,
+/// with blocks `a(i, j) * b`. Takes arrays of numbers with equal types and ranks of at most 4. Not part of
+/// <weft/weft.hpp>.
 template <Expression A, Expression B>
-auto kron(const A& a, const B& b) {
+[[nodiscard]] auto kron(const A& a, const B& b) {
   using D = dims_t<A>;
   using mistake = first_mistake<element_types_differ<value_t<A>, value_t<B>>, elements_not_numeric<value_t<A>>,
                                 kron_ranks_differ<D, dims_t<B>>>;

@@ -15,13 +15,6 @@ enum class mesh_indexing : unsigned char {
   ij,  ///< vector k varies along axis k (default of torch.meshgrid)
 };
 
-/// Returns the coordinates of the points of a grid from those along each axis, as a tuple: `auto [x, y] = meshgrid(a,
-/// b)` of `[n]` and `[m]` yields two `[m, n]`, with `x(i, j) == a(j)` and `y(i, j) == b(i)`. With `mesh_indexing::ij`,
-/// `auto [x, y] = meshgrid<mesh_indexing::ij>(a, b)`, both are `[n, m]`. Takes 1 to 8 vectors, all nodes or all
-/// tensors.
-template <mesh_indexing Indexing = mesh_indexing::xy, Expression... Vector>
-[[nodiscard]] auto meshgrid(const Vector&... vectors);
-
 /// meshgrid takes 1 to 8 vectors.
 template <class... Dims>
 struct mesh_of_other_than_vectors
@@ -70,8 +63,12 @@ struct mesh<How, indices<Index...>, X...> {
 
 }  // namespace detail
 
-template <mesh_indexing Indexing, Expression... Vector>
-auto meshgrid(const Vector&... vectors) {
+/// Returns the coordinates of the points of a grid from those along each axis, as a tuple: `auto [x, y] = meshgrid(a,
+/// b)` of `[n]` and `[m]` yields two `[m, n]`, with `x(i, j) == a(j)` and `y(i, j) == b(i)`. With `mesh_indexing::ij`,
+/// `auto [x, y] = meshgrid<mesh_indexing::ij>(a, b)`, both are `[n, m]`. Takes 1 to 8 vectors, all nodes or all
+/// tensors.
+template <mesh_indexing Indexing = mesh_indexing::xy, Expression... Vector>
+[[nodiscard]] auto meshgrid(const Vector&... vectors) {
   using mistake = first_mistake<mesh_of_other_than_vectors<dims_t<Vector>...>, tensors_meet_nodes<Vector...>>;
   static_assert(correct<mistake>, "meshgrid: takes 1 to 8 vectors, all nodes or all tensors: constant(graph, t)");
   if constexpr (correct<mistake>)

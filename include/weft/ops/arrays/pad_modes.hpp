@@ -15,19 +15,6 @@ enum class pad_mode : unsigned char {
   wrap,       ///< b c | a b c | a b (NumPy: wrap; PyTorch: circular)
 };
 
-/// Pads an axis by elements of x on both ends (tf.pad, numpy.pad, torch.nn.functional.pad): `pad<1, 2, 0,
-/// pad_mode::reflect>(x)` of `[n, 8]` is `[n, 10]`. To pad several axes, call it for each. All element types. A border
-/// must be shorter than the axis for `reflect`, not longer for `symmetric` and `wrap`, and the axis not empty for
-/// `edge`; throws out_of_range if a run-time extent does not fit. In a gradient, each element sums the gradients of its
-/// copies.
-template <int Axis, int Before, int After, pad_mode Mode, Expression Expr>
-[[nodiscard]] auto pad(const Expr& e);
-
-/// Pads an axis with a number on both ends (tf.pad with constant_values).
-template <int Axis, int Before, int After, Expression Expr, class Num>
-  requires(!Expression<Num>)
-[[nodiscard]] auto pad(const Expr& e, Num value);
-
 namespace detail {
 
 constexpr bool border_fits(std::int64_t extent, pad_mode mode, std::int64_t before, std::int64_t after) {
@@ -71,48 +58,49 @@ struct pad_border_op {
     attribute<std::int64_t> before, after;
   };
 
-  static strided_copies copies(const prepare_context&, const attributes&);
-  static void gradient(gradient_context&, const attributes&);
+  static strided_copies copies(const prepare_context& p, const attributes& a) {
+    const shape& from = p.inputs[0].extents;
+    const std::int64_t n = from[a.axis];
+    if (!detail::border_fits(n, a.mode, a.before, a.after))
+      throw error(error_code::out_of_range, name,
+                  {"a border of ", a.before > a.after ? std::int64_t{a.before} : std::int64_t{a.after},
+                   " elements needs a longer axis than axis ", std::size_t{a.axis}, " of ", to_string(from)});
+    box_copies all(p);
+    all.copy(from, 0, {}, 0, {a.axis, a.before});
+    for (const bool at_end : {false, true}) {
+      const auto [begin, step] = detail::source_of_border(a.mode, a.before, at_end);
+      all.copy(resized(from, a.axis, at_end ? a.after : a.before), 0, {a.axis, begin < 0 ? n + begin : begin, step}, 0,
+               {a.axis, at_end ? a.before + n : 0});
+    }
+    return all;
+  }
+  static void gradient(gradient_context& g, const attributes& a) {
+    const symbol up = g.upstream();
+    const value_info& x = g.input(0).info();
+    symbol sum_of_copies = record<slice_op>({up}, x, {a.axis, a.before});
+    for (const bool at_end : {false, true}) {
+      const std::int64_t size = at_end ? a.after : a.before;
+      if (size == 0) continue;
+      symbol border =
+          record<strided_slice_op>({up}, {x.type, resized(x.extents, a.axis, size)}, {a.axis, at_end ? -size : 0, 1});
+      auto [begin, step] = detail::source_of_border(a.mode, a.before, at_end);
+      if (a.mode == pad_mode::edge)
+        border = sum(border, axis_set::of_bits(std::int64_t{1} << std::size_t{a.axis}), true), step = 1;
+      sum_of_copies = sum_of_copies + record<strided_pad_op>({border}, x, {a.axis, begin, step});
+    }
+    g.set_gradient(0, sum_of_copies);
+  }
 };
-
-inline strided_copies pad_border_op::copies(const prepare_context& p, const attributes& a) {
-  const shape& from = p.inputs[0].extents;
-  const std::int64_t n = from[a.axis];
-  if (!detail::border_fits(n, a.mode, a.before, a.after))
-    throw error(error_code::out_of_range, name,
-                {"a border of ", a.before > a.after ? std::int64_t{a.before} : std::int64_t{a.after},
-                 " elements needs a longer axis than axis ", std::size_t{a.axis}, " of ", to_string(from)});
-  box_copies all(p);
-  all.copy(from, 0, {}, 0, {a.axis, a.before});
-  for (const bool at_end : {false, true}) {
-    const auto [begin, step] = detail::source_of_border(a.mode, a.before, at_end);
-    all.copy(resized(from, a.axis, at_end ? a.after : a.before), 0, {a.axis, begin < 0 ? n + begin : begin, step}, 0,
-             {a.axis, at_end ? a.before + n : 0});
-  }
-  return all;
-}
-
-inline void pad_border_op::gradient(gradient_context& g, const attributes& a) {
-  const symbol up = g.upstream();
-  const value_info& x = g.input(0).info();
-  symbol sum_of_copies = record<slice_op>({up}, x, {a.axis, a.before});
-  for (const bool at_end : {false, true}) {
-    const std::int64_t size = at_end ? a.after : a.before;
-    if (size == 0) continue;
-    symbol border =
-        record<strided_slice_op>({up}, {x.type, resized(x.extents, a.axis, size)}, {a.axis, at_end ? -size : 0, 1});
-    auto [begin, step] = detail::source_of_border(a.mode, a.before, at_end);
-    if (a.mode == pad_mode::edge)
-      border = sum(border, axis_set::of_bits(std::int64_t{1} << std::size_t{a.axis}), true), step = 1;
-    sum_of_copies = sum_of_copies + record<strided_pad_op>({border}, x, {a.axis, begin, step});
-  }
-  g.set_gradient(0, sum_of_copies);
-}
 
 WEFT_COLD_END
 
+/// Pads an axis by elements of x on both ends (tf.pad, numpy.pad, torch.nn.functional.pad): `pad<1, 2, 0,
+/// pad_mode::reflect>(x)` of `[n, 8]` is `[n, 10]`. To pad several axes, call it for each. All element types. A border
+/// must be shorter than the axis for `reflect`, not longer for `symmetric` and `wrap`, and the axis not empty for
+/// `edge`; throws out_of_range if a run-time extent does not fit. In a gradient, each element sums the gradients of its
+/// copies.
 template <int Axis, int Before, int After, pad_mode Mode, Expression Expr>
-auto pad(const Expr& e) {
+[[nodiscard]] auto pad(const Expr& e) {
   using D = dims_t<Expr>;
   constexpr int axis = axis_out_of_range<D, Axis>::value ? 0 : Axis;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, padding_is_negative<Before, After>,
@@ -126,9 +114,10 @@ auto pad(const Expr& e) {
     return detail::same_after_mistake(e);
 }
 
+/// Pads an axis with a number on both ends (tf.pad with constant_values).
 template <int Axis, int Before, int After, Expression Expr, class Num>
   requires(!Expression<Num>)
-auto pad(const Expr& e, Num value) {
+[[nodiscard]] auto pad(const Expr& e, Num value) {
   using D = dims_t<Expr>;
   using mistake =
       first_mistake<axis_out_of_range<D, Axis>, padding_is_negative<Before, After>, filled_with_no_number<D, Num>>;

@@ -6,11 +6,6 @@
 /// Reversal of axes. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Reverses the order of the elements along the given axes, or along all axes (tf.reverse, numpy.flip): the first row
-/// of `reverse<0>(x)` is the last row of x.
-template <int... Axes, Expression Expr>
-[[nodiscard]] auto reverse(const Expr& e);
-
 WEFT_COLD_BEGIN
 
 /// Reversal is its own inverse, and its own gradient.
@@ -36,8 +31,10 @@ struct reverse_op {
 
 WEFT_COLD_END
 
+/// Reverses the order of the elements along the given axes, or along all axes (tf.reverse, numpy.flip): the first row
+/// of `reverse<0>(x)` is the last row of x.
 template <int... Axes, Expression Expr>
-auto reverse(const Expr& e) {
+[[nodiscard]] auto reverse(const Expr& e) {
   using D = dims_t<Expr>;
   using mistake = axis_out_of_range<D, Axes...>;
   static_assert(correct<mistake>, "reverse: needs distinct axes of x");

@@ -9,17 +9,6 @@
 /// Rotations along axes. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Moves each element forward by a number of places along the given axes; elements that leave an axis at one end enter
-/// at the other (tf.roll, numpy.roll, torch.roll): `roll<0>(x, 1)` puts the last row first, and `roll<0, 1>(x, 2, -1)`
-/// also moves the columns back by one. Numbers may be negative or exceed the extent. All element types.
-template <int... Axes, Expression Expr, class... Shift>
-  requires(sizeof...(Axes) == sizeof...(Shift) && sizeof...(Axes) > 0 && (std::is_integral_v<Shift> && ...))
-[[nodiscard]] auto roll(const Expr& e, Shift... by);
-
-/// Rotates an axis by a computed number of places, a scalar of std::int32_t or std::int64_t.
-template <int Axis, Expression Expr, Expression Shift>
-[[nodiscard]] auto roll(const Expr& e, const Shift& by);
-
 WEFT_COLD_BEGIN
 
 /// The attributes are the places for each axis.
@@ -29,37 +18,38 @@ struct roll_op {
     attribute<std::int64_t> by[max_rank];
   };
 
-  static strided_copies copies(const prepare_context&, const attributes&);
+  /// Each rotated axis divides the array in two: the elements that stay in order, and those that enter at the front.
+  static strided_copies copies(const prepare_context& p, const attributes& a) {
+    const shape& whole = p.inputs[0].extents;
+    box_copies all(p);
+    for (std::uint32_t entering = 0; entering < (1u << whole.rank); ++entering) {
+      shape box = whole;
+      box_walk from, to;
+      for (std::size_t i = 0; i < whole.rank; ++i) {
+        const std::int64_t n = whole[i], by = n > 0 ? (a.by[i] % n + n) % n : 0;
+        if ((entering >> i) & 1)
+          box[i] = by, from.begin[i] = n - by;
+        else
+          box[i] = n - by, to.begin[i] = by;
+      }
+      if (box.elements() > 0) all.copy(box, 0, from, 0, to);
+    }
+    return all;
+  }
   static void gradient(gradient_context& g, attributes a) {
     for (attribute<std::int64_t>& by : a.by) by = -by;
     g.set_gradient(0, record<roll_op>({g.upstream()}, g.input(0).info(), a));
   }
 };
 
-/// Each rotated axis divides the array in two: the elements that stay in order, and those that enter at the front.
-inline strided_copies roll_op::copies(const prepare_context& p, const attributes& a) {
-  const shape& whole = p.inputs[0].extents;
-  box_copies all(p);
-  for (std::uint32_t entering = 0; entering < (1u << whole.rank); ++entering) {
-    shape box = whole;
-    box_walk from, to;
-    for (std::size_t i = 0; i < whole.rank; ++i) {
-      const std::int64_t n = whole[i], by = n > 0 ? (a.by[i] % n + n) % n : 0;
-      if ((entering >> i) & 1)
-        box[i] = by, from.begin[i] = n - by;
-      else
-        box[i] = n - by, to.begin[i] = by;
-    }
-    if (box.elements() > 0) all.copy(box, 0, from, 0, to);
-  }
-  return all;
-}
-
 WEFT_COLD_END
 
+/// Moves each element forward by a number of places along the given axes; elements that leave an axis at one end enter
+/// at the other (tf.roll, numpy.roll, torch.roll): `roll<0>(x, 1)` puts the last row first, and `roll<0, 1>(x, 2, -1)`
+/// also moves the columns back by one. Numbers may be negative or exceed the extent. All element types.
 template <int... Axes, Expression Expr, class... Shift>
   requires(sizeof...(Axes) == sizeof...(Shift) && sizeof...(Axes) > 0 && (std::is_integral_v<Shift> && ...))
-auto roll(const Expr& e, Shift... by) {
+[[nodiscard]] auto roll(const Expr& e, Shift... by) {
   using D = dims_t<Expr>;
   using mistake = axis_out_of_range<D, Axes...>;
   static_assert(correct<mistake>,
@@ -74,8 +64,9 @@ auto roll(const Expr& e, Shift... by) {
   }
 }
 
+/// Rotates an axis by a computed number of places, a scalar of std::int32_t or std::int64_t.
 template <int Axis, Expression Expr, Expression Shift>
-auto roll(const Expr& e, const Shift& by) {
+[[nodiscard]] auto roll(const Expr& e, const Shift& by) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, slice_does_not_begin_at_an_index<Shift>>;
   static_assert(correct<mistake>, "roll: roll<axis>(x, by) needs an axis of x, and an integer scalar by");

@@ -8,13 +8,6 @@
 /// Masks of sequences. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns a mask of the first elements of sequences of `Extent` elements, from their lengths (tf.sequence_mask):
-/// `sequence_mask<8>(lengths)` of `[batch]` is `[batch, 8]`, true at `(b, t)` if t < lengths(b). The mask has elements
-/// of T, true or 1 and false or 0: `sequence_mask<dyn<"time">, float>(lengths)`. Lengths are integers, of tensors or
-/// nodes; over tensors, the extent must be a number.
-template <auto Extent, Element T = bool, Expression Expr>
-[[nodiscard]] auto sequence_mask(const Expr& lengths);
-
 /// The lengths of sequences must be integers.
 template <class T>
 struct lengths_not_integers : mistake<!std::is_integral_v<T> || std::is_same_v<T, bool>> {};
@@ -23,8 +16,12 @@ struct lengths_not_integers : mistake<!std::is_integral_v<T> || std::is_same_v<T
 template <class Expr, class To>
 struct mask_extent_is_unknown : mistake<!Expr::symbolic && !To::is_static> {};
 
-template <auto Extent, Element T, Expression Expr>
-auto sequence_mask(const Expr& lengths) {
+/// Returns a mask of the first elements of sequences of `Extent` elements, from their lengths (tf.sequence_mask):
+/// `sequence_mask<8>(lengths)` of `[batch]` is `[batch, 8]`, true at `(b, t)` if t < lengths(b). The mask has elements
+/// of T, true or 1 and false or 0: `sequence_mask<dyn<"time">, float>(lengths)`. Lengths are integers, of tensors or
+/// nodes; over tensors, the extent must be a number.
+template <auto Extent, Element T = bool, Expression Expr>
+[[nodiscard]] auto sequence_mask(const Expr& lengths) {
   using L = value_t<Expr>;
   using D = with_extent<dims<1>, 0, Extent>;
   using mistake = first_mistake<lengths_not_integers<L>, new_axis_out_of_range<dims_t<Expr>, -1>,

@@ -8,14 +8,6 @@
 
 namespace weft {
 
-/// Returns the extents as std::int64_t, `[rank]`, known when a step runs (tf.shape).
-template <Expression Expr>
-[[nodiscard]] auto shape_of(const Expr& e);
-
-/// Returns the number of elements, std::int64_t (tf.size).
-template <Expression Expr>
-[[nodiscard]] auto size(const Expr& e);
-
 /// Returns the number of axes, a compile-time constant (tf.rank).
 template <Expression Expr>
 constexpr std::size_t rank(const Expr&) {
@@ -34,15 +26,17 @@ struct size_op {
   static constexpr operand_use use(const node_def&, std::size_t) { return operand_use::extents; }
 };
 
+/// Returns the extents as std::int64_t, `[rank]`, known when a step runs (tf.shape).
 template <Expression Expr>
-auto shape_of(const Expr& e) {
+[[nodiscard]] auto shape_of(const Expr& e) {
   const auto x = materialize(e);
   constexpr int rank = static_cast<int>(dims_t<Expr>::rank);
   return call_operation<shape_op, std::int64_t, dims<rank>>(shape(rank), {}, x);
 }
 
+/// Returns the number of elements, std::int64_t (tf.size).
 template <Expression Expr>
-auto size(const Expr& e) {
+[[nodiscard]] auto size(const Expr& e) {
   const auto x = materialize(e);
   return call_operation<size_op, std::int64_t, dims<>>(shape(), {}, x);
 }

@@ -11,27 +11,6 @@
 /// Stacking, repetition and unstacking of arrays. Not part of <weft/weft.hpp>. For all element types.
 namespace weft {
 
-/// Joins operands of equal extents along a new axis (tf.stack): `stack<0>(a, b)` of two `[n, 3]` is `[2, n, 3]`, and
-/// `stack<-1>(a, b)` is `[n, 3, 2]`. Throws invalid_argument if run-time extents of one name differ.
-template <int Axis, Expression First, Expression... Rest>
-[[nodiscard]] auto stack(const First& first, const Rest&... rest);
-
-/// Returns the slices along an axis of static extent, without the axis, as a tuple (tf.unstack): `auto [a, b] =
-/// unstack<0>(x)` of `[2, n, 3]` yields two `[n, 3]`.
-template <int Axis, Expression Expr>
-[[nodiscard]] auto unstack(const Expr& e);
-
-/// Repeats the operand along each axis (tf.tile, numpy.tile): `tile<2, 3>(x)` of `[n, 4]` is `[2 * n, 12]`. Takes one
-/// count, 1 or more, for each axis; the operand has at most 7 axes.
-template <int... Repeats, Expression Expr>
-[[nodiscard]] auto tile(const Expr& e);
-
-/// Repeats each element along an axis (tf.repeat, numpy.repeat, torch.repeat_interleave): `repeat<0, 2>(x)` of `[n, 4]`
-/// is
-/// `[2 * n, 4]`, with each row twice. The count is 1 or more; the operand has at most 7 axes.
-template <int Axis, int Count, Expression Expr>
-[[nodiscard]] auto repeat(const Expr& e);
-
 /// Stacked operands must have equal extents.
 template <class A, class B>
 struct stacked_extents_differ : mistake<!(A::spec == B::spec)> {};
@@ -41,8 +20,10 @@ template <class Dims, int... Repeats>
 struct repeats_do_not_fit
     : mistake<sizeof...(Repeats) != Dims::rank || Dims::rank >= max_rank || !((Repeats > 0) && ...)> {};
 
+/// Joins operands of equal extents along a new axis (tf.stack): `stack<0>(a, b)` of two `[n, 3]` is `[2, n, 3]`, and
+/// `stack<-1>(a, b)` is `[n, 3, 2]`. Throws invalid_argument if run-time extents of one name differ.
 template <int Axis, Expression First, Expression... Rest>
-auto stack(const First& first, const Rest&... rest) {
+[[nodiscard]] auto stack(const First& first, const Rest&... rest) {
   using D = dims_t<First>;
   using mistake = first_mistake<new_axis_out_of_range<D, Axis>, element_types_differ<value_t<First>, value_t<Rest>>...,
                                 stacked_extents_differ<D, dims_t<Rest>>...>;
@@ -53,8 +34,10 @@ auto stack(const First& first, const Rest&... rest) {
     return detail::after_mistake<value_t<First>, D>(first, rest...);
 }
 
+/// Returns the slices along an axis of static extent, without the axis, as a tuple (tf.unstack): `auto [a, b] =
+/// unstack<0>(x)` of `[2, n, 3]` yields two `[n, 3]`.
 template <int Axis, Expression Expr>
-auto unstack(const Expr& e) {
+[[nodiscard]] auto unstack(const Expr& e) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, extent_is_not_an_int<D, Axis>>;
   static_assert(correct<mistake>, "unstack: needs an axis whose extent is a number, not a name");
@@ -90,8 +73,10 @@ auto tile_axes(const X& x) {
 
 }  // namespace detail
 
+/// Repeats the operand along each axis (tf.tile, numpy.tile): `tile<2, 3>(x)` of `[n, 4]` is `[2 * n, 12]`. Takes one
+/// count, 1 or more, for each axis; the operand has at most 7 axes.
 template <int... Repeats, Expression Expr>
-auto tile(const Expr& e) {
+[[nodiscard]] auto tile(const Expr& e) {
   using mistake = repeats_do_not_fit<dims_t<Expr>, Repeats...>;
   static_assert(correct<mistake>,
                 "tile: takes a number of copies, at least 1, for each axis: tile<2, 1>(x) for two axes");
@@ -101,8 +86,11 @@ auto tile(const Expr& e) {
     return detail::same_after_mistake(e);
 }
 
+/// Repeats each element along an axis (tf.repeat, numpy.repeat, torch.repeat_interleave): `repeat<0, 2>(x)` of `[n, 4]`
+/// is
+/// `[2 * n, 4]`, with each row twice. The count is 1 or more; the operand has at most 7 axes.
 template <int Axis, int Count, Expression Expr>
-auto repeat(const Expr& e) {
+[[nodiscard]] auto repeat(const Expr& e) {
   using D = dims_t<Expr>;
   using mistake =
       first_mistake<axis_out_of_range<D, Axis>, repeats_do_not_fit<dims<1>, Count>, new_axis_out_of_range<D, -1>>;

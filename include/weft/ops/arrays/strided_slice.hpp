@@ -17,20 +17,6 @@ struct bounds {
   int begin = omitted, end = omitted, step = 1;
 };
 
-/// Returns part of x, for each axis from the first on a `bounds` or an index, which removes the axis
-/// (tf.strided_slice): for `[n, 8, 3]`, `strided_slice<bounds{1, -1}, bounds{.step = -2}, 0>(x)` is `x[1:-1, ::-2, 0]`
-/// of NumPy, `[n - 2, 4]`. Other axes are kept whole. In an axis whose extent is a number, bounds beyond it are
-/// clipped, as in NumPy. In others they are not: a step throws invalid_argument if the result has a negative extent,
-/// and out_of_range if an element does not exist. All element types.
-template <auto... Parts, Expression Expr>
-  requires((std::is_integral_v<decltype(Parts)> || std::is_same_v<std::remove_cvref_t<decltype(Parts)>, bounds>) && ...)
-[[nodiscard]] auto strided_slice(const Expr& e);
-
-/// Returns `Size` elements of an axis at a distance of `Step`, from a computed index on: `slice<0, 3, -2>(x, i)` takes
-/// the elements i, i - 2 and i - 4. For the index and for errors, see `slice<axis, size>(x, i)`.
-template <int Axis, int Size, int Step, Expression Expr, class Index>
-[[nodiscard]] auto slice(const Expr& e, const Index& begin);
-
 namespace detail {
 
 /// A position along an axis: counted from its end if `from_end`.
@@ -148,7 +134,12 @@ struct strided_slice_op {
   static constexpr const char* name = "strided_slice";
   using attributes = box_attributes;
 
-  static strided_copies copies(const prepare_context&, const attributes&);
+  static strided_copies copies(const prepare_context& p, const attributes& a) {
+    const shape& box = p.outputs[0].extents;
+    box_copies all(p);
+    all.copy(box, 0, a.in(name, p.inputs[0].extents, box), 0, {});
+    return all;
+  }
   static void gradient(gradient_context&, const attributes&);
 };
 
@@ -157,8 +148,16 @@ struct strided_pad_op {
   static constexpr const char* name = "strided_pad";
   using attributes = box_attributes;
 
-  static strided_copies copies(const prepare_context&, const attributes&);
-  static void gradient(gradient_context&, const attributes&);
+  static strided_copies copies(const prepare_context& p, const attributes& a) {
+    const shape& box = p.inputs[0].extents;
+    box_copies all(p);
+    all.fill_rest(0);
+    all.copy(box, 0, {}, 0, a.in(name, p.outputs[0].extents, box));
+    return all;
+  }
+  static void gradient(gradient_context& g, const attributes& a) {
+    g.set_gradient(0, record<strided_slice_op>({g.upstream()}, g.input(0).info(), a));
+  }
 };
 
 inline box_walk box_attributes::in(const char* operation, const shape& whole, const shape& box) const {
@@ -172,31 +171,20 @@ inline box_walk box_attributes::in(const char* operation, const shape& whole, co
   }
   return walk;
 }
-inline strided_copies strided_slice_op::copies(const prepare_context& p, const attributes& a) {
-  const shape& box = p.outputs[0].extents;
-  box_copies all(p);
-  all.copy(box, 0, a.in(name, p.inputs[0].extents, box), 0, {});
-  return all;
-}
 inline void strided_slice_op::gradient(gradient_context& g, const attributes& a) {
   g.set_gradient(0, record<strided_pad_op>({g.upstream()}, g.input(0).info(), a));
-}
-inline strided_copies strided_pad_op::copies(const prepare_context& p, const attributes& a) {
-  const shape& box = p.inputs[0].extents;
-  box_copies all(p);
-  all.fill_rest(0);
-  all.copy(box, 0, {}, 0, a.in(name, p.outputs[0].extents, box));
-  return all;
-}
-inline void strided_pad_op::gradient(gradient_context& g, const attributes& a) {
-  g.set_gradient(0, record<strided_slice_op>({g.upstream()}, g.input(0).info(), a));
 }
 
 WEFT_COLD_END
 
+/// Returns part of x, for each axis from the first on a `bounds` or an index, which removes the axis
+/// (tf.strided_slice): for `[n, 8, 3]`, `strided_slice<bounds{1, -1}, bounds{.step = -2}, 0>(x)` is `x[1:-1, ::-2, 0]`
+/// of NumPy, `[n - 2, 4]`. Other axes are kept whole. In an axis whose extent is a number, bounds beyond it are
+/// clipped, as in NumPy. In others they are not: a step throws invalid_argument if the result has a negative extent,
+/// and out_of_range if an element does not exist. All element types.
 template <auto... Parts, Expression Expr>
   requires((std::is_integral_v<decltype(Parts)> || std::is_same_v<std::remove_cvref_t<decltype(Parts)>, bounds>) && ...)
-auto strided_slice(const Expr& e) {
+[[nodiscard]] auto strided_slice(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = slices_do_not_fit<D, Parts...>;
@@ -225,8 +213,10 @@ auto strided_slice(const Expr& e) {
   }
 }
 
+/// Returns `Size` elements of an axis at a distance of `Step`, from a computed index on: `slice<0, 3, -2>(x, i)` takes
+/// the elements i, i - 2 and i - 4. For the index and for errors, see `slice<axis, size>(x, i)`.
 template <int Axis, int Size, int Step, Expression Expr, class Index>
-auto slice(const Expr& e, const Index& begin) {
+[[nodiscard]] auto slice(const Expr& e, const Index& begin) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, step_is_zero<Step>, slice_is_empty<Size>>;
   static_assert(

@@ -7,10 +7,6 @@
 
 namespace weft {
 
-/// Permutes the axes, `transpose<1, 0>(x)`, or reverses their order if none are given (tf.transpose).
-template <int... Axes, Expression Expr>
-[[nodiscard]] auto transpose(const Expr& e);
-
 /// transpose takes each axis of its operand exactly once.
 template <class Dims, int... Axes>
 struct axes_not_a_permutation
@@ -96,8 +92,9 @@ auto transpose_by(const Expr& e) {
 
 }  // namespace detail
 
+/// Permutes the axes, `transpose<1, 0>(x)`, or reverses their order if none are given (tf.transpose).
 template <int... Axes, Expression Expr>
-auto transpose(const Expr& e) {
+[[nodiscard]] auto transpose(const Expr& e) {
   using D = dims_t<Expr>;
   if constexpr (sizeof...(Axes) > 0)
     static_assert(correct<axes_not_a_permutation<D, Axes...>>, "transpose: name each axis once");

@@ -6,26 +6,6 @@
 /// Triangles of matrices. Not part of <weft/weft.hpp>. For all element types.
 namespace weft {
 
-/// Keeps the lower triangle of matrices `[..., m, n]` and sets all other elements to 0 (numpy.tril, torch.tril). The
-/// triangle ends with the main diagonal for k = 0, with the k-th diagonal above it or, if k is negative, below it.
-template <Expression Expr>
-[[nodiscard]] auto tril(const Expr& e, std::int64_t k = 0);
-
-/// Keeps the upper triangle of matrices `[..., m, n]`, from diagonal k on, and sets all other elements to 0
-/// (numpy.triu, torch.triu).
-template <Expression Expr>
-[[nodiscard]] auto triu(const Expr& e, std::int64_t k = 0);
-
-/// Returns the rows and columns of the elements of the lower triangle of a matrix `[Rows, Columns]`, row by row, as
-/// `[2, count]` (torch.tril_indices; numpy.tril_indices returns a pair): `const auto [i, j] =
-/// unstack<0>(tril_indices<4>())`.
-template <int Rows, int Columns = Rows, int K = 0>
-[[nodiscard]] auto tril_indices();
-
-/// The same for the upper triangle (torch.triu_indices).
-template <int Rows, int Columns = Rows, int K = 0>
-[[nodiscard]] auto triu_indices();
-
 namespace detail {
 
 /// The columns of a row of a triangle: those from `begin` up to but not including `end`.
@@ -55,16 +35,20 @@ auto triangle_indices() {
 
 }  // namespace detail
 
+/// Keeps the lower triangle of matrices `[..., m, n]` and sets all other elements to 0 (numpy.tril, torch.tril). The
+/// triangle ends with the main diagonal for k = 0, with the k-th diagonal above it or, if k is negative, below it.
 template <Expression Expr>
-auto tril(const Expr& e, std::int64_t k) {
+[[nodiscard]] auto tril(const Expr& e, std::int64_t k = 0) {
   static_assert(correct<operand_is_not_a_matrix<dims_t<Expr>>>, "tril: takes matrices, [..., rows, columns]");
   if constexpr (correct<operand_is_not_a_matrix<dims_t<Expr>>>)
     return detail::band(materialize(e), -detail::all_diagonals, k);
   else
     return detail::same_after_mistake(e);
 }
+/// Keeps the upper triangle of matrices `[..., m, n]`, from diagonal k on, and sets all other elements to 0
+/// (numpy.triu, torch.triu).
 template <Expression Expr>
-auto triu(const Expr& e, std::int64_t k) {
+[[nodiscard]] auto triu(const Expr& e, std::int64_t k = 0) {
   static_assert(correct<operand_is_not_a_matrix<dims_t<Expr>>>, "triu: takes matrices, [..., rows, columns]");
   if constexpr (correct<operand_is_not_a_matrix<dims_t<Expr>>>)
     return detail::band(materialize(e), k, detail::all_diagonals);
@@ -72,12 +56,16 @@ auto triu(const Expr& e, std::int64_t k) {
     return detail::same_after_mistake(e);
 }
 
-template <int Rows, int Columns, int K>
-auto tril_indices() {
+/// Returns the rows and columns of the elements of the lower triangle of a matrix `[Rows, Columns]`, row by row, as
+/// `[2, count]` (torch.tril_indices; numpy.tril_indices returns a pair): `const auto [i, j] =
+/// unstack<0>(tril_indices<4>())`.
+template <int Rows, int Columns = Rows, int K = 0>
+[[nodiscard]] auto tril_indices() {
   return detail::triangle_indices<Rows, Columns, K, true>();
 }
-template <int Rows, int Columns, int K>
-auto triu_indices() {
+/// The same for the upper triangle (torch.triu_indices).
+template <int Rows, int Columns = Rows, int K = 0>
+[[nodiscard]] auto triu_indices() {
   return detail::triangle_indices<Rows, Columns, K, false>();
 }
 

@@ -7,14 +7,6 @@
 /// Writes by index into variables in place. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Writes rows into a variable at the indices along an axis, and returns the new value of the variable
-/// (tf.scatter_update, tf.scatter_add, scatter_mul, scatter_min, scatter_max): `assign_scatter<0>(table, indices, rows,
-/// combine::add)`. Takes the operands of scatter, and only touches the rows at the indices. Like assign, it does not
-/// change what other nodes of the step read. Throws out_of_range if an index is out of range; a GPU ignores it.
-template <int Axis = 0, class T, class D, class Dev, Expression Indices, class Rows>
-auto assign_scatter(const variable_node<T, D, Dev>& target, const Indices& indices, const Rows& rows,
-                    combine how = combine::update);
-
 WEFT_COLD_BEGIN
 namespace detail {
 
@@ -53,8 +45,13 @@ struct assign_scatter_op {
 
 WEFT_COLD_END
 
-template <int Axis, class T, class D, class Dev, Expression Indices, class Rows>
-auto assign_scatter(const variable_node<T, D, Dev>& target, const Indices& indices, const Rows& rows, combine how) {
+/// Writes rows into a variable at the indices along an axis, and returns the new value of the variable
+/// (tf.scatter_update, tf.scatter_add, scatter_mul, scatter_min, scatter_max): `assign_scatter<0>(table, indices, rows,
+/// combine::add)`. Takes the operands of scatter, and only touches the rows at the indices. Like assign, it does not
+/// change what other nodes of the step read. Throws out_of_range if an index is out of range; a GPU ignores it.
+template <int Axis = 0, class T, class D, class Dev, Expression Indices, class Rows>
+auto assign_scatter(const variable_node<T, D, Dev>& target, const Indices& indices, const Rows& rows,
+                    combine how = combine::update) {
   using At = dims_t<Indices>;
   using mistake = detail::scatter_mistake<T, Indices, Rows, decltype(detail::find_axis_mistake<D, Axis, At, Rows>())>;
   static_assert(

@@ -7,25 +7,9 @@
 /// Counts of integers, and histograms. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns how often each integer from 0 to Bins - 1 occurs in ids of any extents, std::int32_t `[Bins]`
-/// (tf.math.bincount with maxlength, torch.bincount, numpy.bincount): `bincount<10>(ids)`. Others are not counted. Over
-/// tensors, Bins may be omitted, and is then the largest integer + 1.
-template <auto Bins = dyn<"bins">, Expression Ids>
-[[nodiscard]] auto bincount(const Ids& ids);
-
-/// Returns the sum of the weights of each integer, in the weights' type. The weights have the extents of the ids.
-template <auto Bins = dyn<"bins">, Expression Ids, Expression Weights>
-[[nodiscard]] auto bincount(const Ids& ids, const Weights& weights);
-
 /// What a histogram does with elements below `low` and above `high`: counts them in the first and the last bin
 /// (tf.histogram_fixed_width), or not at all (torch.histc, numpy.histogram).
 enum class outliers : unsigned char { clamp, ignore };
-
-/// Returns the number of elements in each of `Bins` bins of equal width from `low` to `high`, std::int32_t `[Bins]`.
-/// x is float or double and has any extents; `low` and `high` are numbers or scalars. `high` itself is in the last bin;
-/// NaNs are not counted.
-template <int Bins, outliers Outliers = outliers::clamp, Expression Expr, class Low, class High>
-[[nodiscard]] auto histogram(const Expr& x, const Low& low, const High& high);
 
 /// In a graph, the number of bins is a template argument.
 template <class Bins, bool InGraph>
@@ -35,8 +19,11 @@ struct number_of_bins_is_missing : mistake<InGraph && std::is_same_v<Bins, dims<
 template <int Bins>
 struct bins_not_positive : mistake<(Bins < 1)> {};
 
-template <auto Bins, Expression Ids>
-auto bincount(const Ids& given) {
+/// Returns how often each integer from 0 to Bins - 1 occurs in ids of any extents, std::int32_t `[Bins]`
+/// (tf.math.bincount with maxlength, torch.bincount, numpy.bincount): `bincount<10>(ids)`. Others are not counted. Over
+/// tensors, Bins may be omitted, and is then the largest integer + 1.
+template <auto Bins = dyn<"bins">, Expression Ids>
+[[nodiscard]] auto bincount(const Ids& given) {
   using mistake = first_mistake<extents_are_not_valid<dims<Bins>>, row_indices_not_integers<value_t<Ids>>,
                                 number_of_bins_is_missing<dims<Bins>, Ids::symbolic>>;
   static_assert(correct<mistake>,
@@ -50,8 +37,9 @@ auto bincount(const Ids& given) {
   }
 }
 
-template <auto Bins, Expression Ids, Expression Weights>
-auto bincount(const Ids& ids, const Weights& weights) {
+/// Returns the sum of the weights of each integer, in the weights' type. The weights have the extents of the ids.
+template <auto Bins = dyn<"bins">, Expression Ids, Expression Weights>
+[[nodiscard]] auto bincount(const Ids& ids, const Weights& weights) {
   using mistake =
       first_mistake<extents_are_not_valid<dims<Bins>>, row_indices_not_integers<value_t<Ids>>,
                     elements_not_numeric<value_t<Weights>>, written_rows_differ<dims_t<Weights>, dims_t<Ids>>,
@@ -66,8 +54,11 @@ auto bincount(const Ids& ids, const Weights& weights) {
     return detail::after_mistake<value_t<Weights>, dims_t<Ids>>(ids, weights);
 }
 
-template <int Bins, outliers Outliers, Expression Expr, class Low, class High>
-auto histogram(const Expr& e, const Low& low, const High& high) {
+/// Returns the number of elements in each of `Bins` bins of equal width from `low` to `high`, std::int32_t `[Bins]`.
+/// x is float or double and has any extents; `low` and `high` are numbers or scalars. `high` itself is in the last bin;
+/// NaNs are not counted.
+template <int Bins, outliers Outliers = outliers::clamp, Expression Expr, class Low, class High>
+[[nodiscard]] auto histogram(const Expr& e, const Low& low, const High& high) {
   using T = value_t<Expr>;
   using mistake = first_mistake<bins_not_positive<Bins>, not_floating<T>>;
   static_assert(correct<mistake>,

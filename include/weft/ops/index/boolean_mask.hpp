@@ -10,12 +10,17 @@
 /// Rows selected by a mask. Not part of <weft/weft.hpp>.
 namespace weft {
 
+WEFT_COLD_BEGIN
+
 /// Inputs: running counts of a mask's true elements, and the mask. Outputs: the indices of the true elements, in order;
 /// the position of each element among these; and their number. Unused indices and the positions of false elements are
 /// -1.
 struct mask_rows_op {
   static constexpr const char* name = "mask_rows";
-  static kernel* prepare(const prepare_context&);
+  static kernel* prepare(const prepare_context& p) {
+    detail::check_indices(p, 0);
+    return new detail::mask_rows_kernel(p);
+  }
 };
 
 /// Inputs: rows; for each row of the result, the index of its source row, or -1 for a row of zeros; and the inverse
@@ -26,7 +31,9 @@ struct boolean_mask_op {
     attribute<std::size_t> row_rank;  ///< axes of a row
   };
 
-  static kernel* prepare(const prepare_context&, const attributes&);
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::masked_rows_kernel(p, a.row_rank);
+  }
   static constexpr operand_use use(const node_def&, std::size_t operand) {
     return operand == 2 ? operand_use::extents : operand_use::read;
   }
@@ -35,16 +42,6 @@ struct boolean_mask_op {
       g.set_gradient(0, record<boolean_mask_op>({g.upstream(), g.input(2), g.input(1)}, g.input(0).info(), a));
   }
 };
-
-WEFT_COLD_BEGIN
-
-inline kernel* mask_rows_op::prepare(const prepare_context& p) {
-  detail::check_indices(p, 0);
-  return new detail::mask_rows_kernel(p);
-}
-inline kernel* boolean_mask_op::prepare(const prepare_context& p, const attributes& a) {
-  return new detail::masked_rows_kernel(p, a.row_rank);
-}
 
 /// A mask must be of type bool.
 template <class T>

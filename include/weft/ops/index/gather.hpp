@@ -13,42 +13,10 @@
 /// Selection of rows by index. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns rows of x along an axis by index (tf.gather, tf.nn.embedding_lookup): for `[n, d]` and indices `[batch, k]`
-/// along axis 0, `[batch, k, d]`. Indices are std::int32_t or std::int64_t, and may repeat. The gradient of a row is
-/// the sum over its occurrences, in the order of the indices, and zero for a row that does not occur. For a variable,
-/// `minimize` updates only the selected rows if the optimizer supports it. Throws out_of_range if an index is invalid;
-/// on a GPU, which cannot throw, the elements are 0 and the gradient is ignored.
-///
-/// Each index selects a whole slice of the other axes. If one of these has the name of an extent of the indices, as in
-/// `gather<1>(q, actions)` of `[batch, n]` and `[batch]`, the result would contain all pairs, `[batch, batch]`. That is
-/// an error, since `batch_gather<1>(q, actions)`, one element for each row, is more likely intended. For all pairs,
-/// write `gather<1, outer_indexing>(q, actions)`.
-template <int Axis = 0, Expression Expr, Expression Indices>
-[[nodiscard]] auto gather(const Expr& e, const Indices& indices);
-
 /// Makes `gather` combine each index with each row, even if their extents have the same name.
 struct outer_indexing_option {};
 /// See outer_indexing_option.
 inline constexpr outer_indexing_option outer_indexing{};
-/// Returns rows of x along an axis, for every pair of row and index: `gather<1, outer_indexing>(q, actions)`.
-template <int Axis, outer_indexing_option, Expression Expr, Expression Indices>
-[[nodiscard]] auto gather(const Expr& e, const Indices& indices);
-
-/// Returns rows by index, with separate indices for each element of a batch (tf.gather with batch_dims). The first
-/// `BatchDims` axes of x and of the indices are equal. For q `[batch, n]` and actions `[batch]`, `batch_gather<1>(q,
-/// actions)` is `[batch]`: `q[b, actions[b]]`. For x `[b, n, d]` and indices `[b, k]` it is `[b, k, d]`, and for `[b,
-/// h, n, d]` and `[b, k]`, `batch_gather<1, 2>(x, indices)` is `[b, h, k, d]`. For indices, gradients and errors, see
-/// `gather`.
-template <int BatchDims = 1, int Axis = BatchDims, Expression Expr, Expression Indices>
-[[nodiscard]] auto batch_gather(const Expr& e, const Indices& indices);
-
-/// Returns elements by index along an axis, with one index for each element of the result (numpy.take_along_axis,
-/// torch.gather): for x `[n, d]` and indices `[k, d]` along axis 0, `[k, d]`: `x[indices[i, j], j]`. Both have the same
-/// number of axes, and broadcast along all others. `take_along_axis<1>(x, argsort<1>(x))` is sorted. For indices,
-/// gradients and errors, see `gather`; a negative index is an error.
-template <int Axis, Expression Expr, Expression Indices>
-[[nodiscard]] auto take_along_axis(const Expr& e, const Indices& indices);
-
 /// The indices of rows must be std::int32_t or std::int64_t.
 template <class Index>
 struct row_indices_not_integers
@@ -250,8 +218,18 @@ constexpr bool is_unknown_along() {
 
 }  // namespace detail
 
-template <int Axis, Expression Expr, Expression Indices>
-auto gather(const Expr& e, const Indices& indices) {
+/// Returns rows of x along an axis by index (tf.gather, tf.nn.embedding_lookup): for `[n, d]` and indices `[batch, k]`
+/// along axis 0, `[batch, k, d]`. Indices are std::int32_t or std::int64_t, and may repeat. The gradient of a row is
+/// the sum over its occurrences, in the order of the indices, and zero for a row that does not occur. For a variable,
+/// `minimize` updates only the selected rows if the optimizer supports it. Throws out_of_range if an index is invalid;
+/// on a GPU, which cannot throw, the elements are 0 and the gradient is ignored.
+///
+/// Each index selects a whole slice of the other axes. If one of these has the name of an extent of the indices, as in
+/// `gather<1>(q, actions)` of `[batch, n]` and `[batch]`, the result would contain all pairs, `[batch, batch]`. That is
+/// an error, since `batch_gather<1>(q, actions)`, one element for each row, is more likely intended. For all pairs,
+/// write `gather<1, outer_indexing>(q, actions)`.
+template <int Axis = 0, Expression Expr, Expression Indices>
+[[nodiscard]] auto gather(const Expr& e, const Indices& indices) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, row_indices_not_integers<value_t<Indices>>>;
   using pairs = std::conditional_t<correct<mistake>, each_row_meets_each_index<D, dims_t<Indices>, Axis>, mistake>;
@@ -265,8 +243,9 @@ auto gather(const Expr& e, const Indices& indices) {
     return detail::after_mistake<value_t<Expr>, D>(e, indices);
 }
 
+/// Returns rows of x along an axis, for every pair of row and index: `gather<1, outer_indexing>(q, actions)`.
 template <int Axis, outer_indexing_option, Expression Expr, Expression Indices>
-auto gather(const Expr& e, const Indices& indices) {
+[[nodiscard]] auto gather(const Expr& e, const Indices& indices) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, row_indices_not_integers<value_t<Indices>>>;
   static_assert(correct<mistake>, "gather: needs an axis that x has, and integer indices: cast<std::int32_t>(indices)");
@@ -282,8 +261,13 @@ using batch_gather_mistake =
     first_mistake<axis_out_of_range<Dims, Axis>, row_indices_not_integers<At>,
                   batch_axes_not_there<Dims, Indices, BatchDims, Axis>, batch_extents_differ<Dims, Indices, BatchDims>>;
 
-template <int BatchDims, int Axis, Expression Expr, Expression Indices>
-auto batch_gather(const Expr& e, const Indices& indices) {
+/// Returns rows by index, with separate indices for each element of a batch (tf.gather with batch_dims). The first
+/// `BatchDims` axes of x and of the indices are equal. For q `[batch, n]` and actions `[batch]`, `batch_gather<1>(q,
+/// actions)` is `[batch]`: `q[b, actions[b]]`. For x `[b, n, d]` and indices `[b, k]` it is `[b, k, d]`, and for `[b,
+/// h, n, d]` and `[b, k]`, `batch_gather<1, 2>(x, indices)` is `[b, h, k, d]`. For indices, gradients and errors, see
+/// `gather`.
+template <int BatchDims = 1, int Axis = BatchDims, Expression Expr, Expression Indices>
+[[nodiscard]] auto batch_gather(const Expr& e, const Indices& indices) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using At = dims_t<Indices>;
@@ -307,8 +291,12 @@ template <class Dims, class Indices, class At, int Axis>
 using take_along_axis_mistake = first_mistake<axis_out_of_range<Dims, Axis>, row_indices_not_integers<At>,
                                               extents_along_axis_differ<Dims, Indices, Axis>>;
 
+/// Returns elements by index along an axis, with one index for each element of the result (numpy.take_along_axis,
+/// torch.gather): for x `[n, d]` and indices `[k, d]` along axis 0, `[k, d]`: `x[indices[i, j], j]`. Both have the same
+/// number of axes, and broadcast along all others. `take_along_axis<1>(x, argsort<1>(x))` is sorted. For indices,
+/// gradients and errors, see `gather`; a negative index is an error.
 template <int Axis, Expression Expr, Expression Indices>
-auto take_along_axis(const Expr& e, const Indices& indices) {
+[[nodiscard]] auto take_along_axis(const Expr& e, const Indices& indices) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = take_along_axis_mistake<D, dims_t<Indices>, value_t<Indices>, Axis>;

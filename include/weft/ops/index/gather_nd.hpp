@@ -6,12 +6,6 @@
 /// Selection by index vectors. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns elements or slices of x by index vectors, which are the last axis of the indices (tf.gather_nd): for x `[n,
-/// m, d]` and indices `[k, 2]`, `[k, d]`: `x[indices[i, 0], indices[i, 1]]`. With batch axes, x `[b, n, m]` and indices
-/// `[b, k, 2]`, `gather_nd<1>(x, indices)` is `[b, k]`. For indices, gradients and errors, see `gather`.
-template <int BatchDims = 0, Expression Expr, Expression Indices>
-[[nodiscard]] auto gather_nd(const Expr& e, const Indices& indices);
-
 namespace detail {
 
 constexpr bool index_vectors_fit(const shape& x, const shape& indices, int batch_dims) {
@@ -48,8 +42,11 @@ struct by_vectors {
 template <class Dims, class Indices, int BatchDims = 0>
 struct index_vectors_do_not_fit : mistake<!detail::index_vectors_fit(Dims::spec, Indices::spec, BatchDims)> {};
 
-template <int BatchDims, Expression Expr, Expression Indices>
-auto gather_nd(const Expr& e, const Indices& indices) {
+/// Returns elements or slices of x by index vectors, which are the last axis of the indices (tf.gather_nd): for x `[n,
+/// m, d]` and indices `[k, 2]`, `[k, d]`: `x[indices[i, 0], indices[i, 1]]`. With batch axes, x `[b, n, m]` and indices
+/// `[b, k, 2]`, `gather_nd<1>(x, indices)` is `[b, k]`. For indices, gradients and errors, see `gather`.
+template <int BatchDims = 0, Expression Expr, Expression Indices>
+[[nodiscard]] auto gather_nd(const Expr& e, const Indices& indices) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = first_mistake<row_indices_not_integers<value_t<Indices>>,

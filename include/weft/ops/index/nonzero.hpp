@@ -10,18 +10,6 @@
 /// Positions of true elements, and values in their place. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns the indices of the true elements in row-major order, std::int32_t `[count, rank]` (tf.where with one
-/// argument, torch.nonzero, numpy.argwhere); for numbers, of `nonzero(x != 0)`. In a graph, the result is a bounded
-/// value (ops/bounded.hpp) with a row for each element; over tensors, it has `count` rows. For one axis, `gather_nd(x,
-/// nonzero(mask).values)` selects what boolean_mask does. `Count` names the number of rows: `nonzero<dyn<"found">>(m)`.
-template <auto Count = dyn<"count">, Expression Mask>
-[[nodiscard]] auto nonzero(const Mask& mask);
-
-/// Returns x with a number or a scalar in place of the elements for which the mask is true (torch.masked_fill). The
-/// mask broadcasts against x.
-template <Expression Expr, Expression Mask, class With>
-[[nodiscard]] auto masked_fill(const Expr& x, const Mask& mask, const With& value);
-
 /// A scalar has no indices.
 template <class Dims>
 struct mask_is_a_scalar : mistake<Dims::rank == 0> {};
@@ -51,8 +39,12 @@ auto index_columns(const X& x, const Numbers& numbers, const Columns&... columns
 
 }  // namespace detail
 
-template <auto Count, Expression Mask>
-auto nonzero(const Mask& mask) {
+/// Returns the indices of the true elements in row-major order, std::int32_t `[count, rank]` (tf.where with one
+/// argument, torch.nonzero, numpy.argwhere); for numbers, of `nonzero(x != 0)`. In a graph, the result is a bounded
+/// value (ops/bounded.hpp) with a row for each element; over tensors, it has `count` rows. For one axis, `gather_nd(x,
+/// nonzero(mask).values)` selects what boolean_mask does. `Count` names the number of rows: `nonzero<dyn<"found">>(m)`.
+template <auto Count = dyn<"count">, Expression Mask>
+[[nodiscard]] auto nonzero(const Mask& mask) {
   using D = dims_t<Mask>;
   using mistake = first_mistake<mask_is_not_bool<value_t<Mask>>, mask_is_a_scalar<D>>;
   static_assert(correct<mistake>, "nonzero: needs a mask of bool with one axis or more: nonzero(x != 0)");
@@ -71,8 +63,10 @@ auto nonzero(const Mask& mask) {
   }
 }
 
+/// Returns x with a number or a scalar in place of the elements for which the mask is true (torch.masked_fill). The
+/// mask broadcasts against x.
 template <Expression Expr, Expression Mask, class With>
-auto masked_fill(const Expr& x, const Mask& mask, const With& value) {
+[[nodiscard]] auto masked_fill(const Expr& x, const Mask& mask, const With& value) {
   using T = value_t<Expr>;
   using mistake = mask_is_not_bool<value_t<Mask>>;
   static_assert(correct<mistake>, "masked_fill: needs a mask of bool, such as x > 0");

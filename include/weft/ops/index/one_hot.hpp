@@ -10,11 +10,6 @@
 
 namespace weft {
 
-/// Returns rows of zeros with a one at each label, `[..., Depth]`, or only zeros if a label is out of range
-/// (tf.one_hot).
-template <int Depth, class T = float, Expression Expr>
-[[nodiscard]] auto one_hot(const Expr& labels);
-
 template <class T>
 struct one_hot_op {
   static constexpr const char* name = "one_hot";
@@ -27,8 +22,10 @@ struct one_hot_op {
   }
 };
 
-template <int Depth, class T, Expression Expr>
-auto one_hot(const Expr& labels) {
+/// Returns rows of zeros with a one at each label, `[..., Depth]`, or only zeros if a label is out of range
+/// (tf.one_hot).
+template <int Depth, class T = float, Expression Expr>
+[[nodiscard]] auto one_hot(const Expr& labels) {
   using U = value_t<Expr>;
   static_assert(
       correct<element_types_differ<std::conditional_t<std::is_same_v<U, std::int64_t>, std::int32_t, U>, std::int32_t>>,

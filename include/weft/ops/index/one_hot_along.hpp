@@ -11,10 +11,7 @@ namespace weft {
 /// off_value): for labels `[n]`, `one_hot_along<0, 10>(labels)` is `[10, n]`. Axis -1 is the last one. The element type
 /// is float or that of `on`: `one_hot_along<-1, 10>(labels, true, false)`. A label out of range yields only `off`.
 template <int Axis, int Depth, Expression Expr, class T = float>
-[[nodiscard]] auto one_hot_along(const Expr& labels, T on = T(1), T off = T(0));
-
-template <int Axis, int Depth, Expression Expr, class T>
-auto one_hot_along(const Expr& labels, T on, T off) {
+[[nodiscard]] auto one_hot_along(const Expr& labels, T on = T(1), T off = T(0)) {
   using D = dims_t<Expr>;
   using U = value_t<Expr>;
   using mistake = first_mistake<

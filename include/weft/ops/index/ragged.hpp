@@ -11,29 +11,6 @@
 /// and behind the last split are ignored.
 namespace weft {
 
-/// Returns the sum of each row, `[rows, ...]` (tf.reduce_sum of a ragged tensor, torch.segment_reduce); 0 for an empty
-/// row.
-template <Expression Expr, Expression Splits>
-[[nodiscard]] auto ragged_sum(const Expr& values, const Splits& splits);
-/// Returns the mean of each row; 0 for an empty row, as for segments (TensorFlow's is NaN).
-template <Expression Expr, Expression Splits>
-[[nodiscard]] auto ragged_mean(const Expr& values, const Splits& splits);
-/// Returns the largest value of each row; the lowest finite number for a row that is empty or has only -infinity.
-template <Expression Expr, Expression Splits>
-[[nodiscard]] auto ragged_max(const Expr& values, const Splits& splits);
-/// Returns the smallest value of each row; the highest finite number for a row that is empty or has only infinity.
-template <Expression Expr, Expression Splits>
-[[nodiscard]] auto ragged_min(const Expr& values, const Splits& splits);
-
-/// Returns the softmax within each row, in the extents of the values, float or double. Ignored values are 0.
-template <Expression Expr, Expression Splits>
-[[nodiscard]] auto ragged_softmax(const Expr& values, const Splits& splits);
-
-/// Returns the row of each value, std::int32_t `[n]` (tf.RaggedTensor.value_rowids): -1 in front of the first row, and
-/// the number of rows behind the last one.
-template <Expression Expr, Expression Splits>
-[[nodiscard]] auto ragged_row_ids(const Expr& values, const Splits& splits);
-
 /// The values need rows, and the splits one axis of at least one element.
 template <class Dims, class Splits>
 struct splits_do_not_fit : mistake<(Dims::rank == 0 || Splits::rank != 1 || Splits::spec[0] == 0)> {};
@@ -69,8 +46,10 @@ auto reduced_rows_of(const Expr& e, const Splits& given) {
 
 }  // namespace detail
 
+/// Returns the row of each value, std::int32_t `[n]` (tf.RaggedTensor.value_rowids): -1 in front of the first row, and
+/// the number of rows behind the last one.
 template <Expression Expr, Expression Splits>
-auto ragged_row_ids(const Expr& values, const Splits& given) {
+[[nodiscard]] auto ragged_row_ids(const Expr& values, const Splits& given) {
   using mistake = detail::ragged_mistake<Expr, Splits>;
   static_assert(correct<mistake>, "ragged_row_ids: needs values [n, ...] and integer splits [rows + 1]");
   if constexpr (correct<mistake>) {
@@ -83,24 +62,30 @@ auto ragged_row_ids(const Expr& values, const Splits& given) {
   }
 }
 
+/// Returns the sum of each row, `[rows, ...]` (tf.reduce_sum of a ragged tensor, torch.segment_reduce); 0 for an empty
+/// row.
 template <Expression Expr, Expression Splits>
-auto ragged_sum(const Expr& values, const Splits& splits) {
+[[nodiscard]] auto ragged_sum(const Expr& values, const Splits& splits) {
   return detail::reduced_rows_of<detail::segment_form::sum>(values, splits);
 }
+/// Returns the mean of each row; 0 for an empty row, as for segments (TensorFlow's is NaN).
 template <Expression Expr, Expression Splits>
-auto ragged_mean(const Expr& values, const Splits& splits) {
+[[nodiscard]] auto ragged_mean(const Expr& values, const Splits& splits) {
   return detail::reduced_rows_of<detail::segment_form::mean>(values, splits);
 }
+/// Returns the largest value of each row; the lowest finite number for a row that is empty or has only -infinity.
 template <Expression Expr, Expression Splits>
-auto ragged_max(const Expr& values, const Splits& splits) {
+[[nodiscard]] auto ragged_max(const Expr& values, const Splits& splits) {
   return detail::reduced_rows_of<detail::segment_form::max>(values, splits);
 }
+/// Returns the smallest value of each row; the highest finite number for a row that is empty or has only infinity.
 template <Expression Expr, Expression Splits>
-auto ragged_min(const Expr& values, const Splits& splits) {
+[[nodiscard]] auto ragged_min(const Expr& values, const Splits& splits) {
   return detail::reduced_rows_of<detail::segment_form::min>(values, splits);
 }
+/// Returns the softmax within each row, in the extents of the values, float or double. Ignored values are 0.
 template <Expression Expr, Expression Splits>
-auto ragged_softmax(const Expr& values, const Splits& splits) {
+[[nodiscard]] auto ragged_softmax(const Expr& values, const Splits& splits) {
   return detail::reduced_rows_of<detail::segment_form::softmax>(values, splits);
 }
 

@@ -13,14 +13,6 @@
 /// since for GPUs it includes CUB.
 namespace weft {
 
-/// Repeats row i counts[i] times (tf.repeat, torch.repeat_interleave): for x `[n, ...]` and counts `[n]`, std::int32_t
-/// or std::int64_t and not negative. Over tensors, the result has as many rows as all counts together. In a graph,
-/// `repeat<Bound>(x, counts)` is a bounded value (ops/bounded.hpp) of at most `Bound` rows, a number or a name; a fetch
-/// throws out_of_range if there are more. If the bound is the exact number, `.values` is the result. The gradient of a
-/// row is the sum over its copies.
-template <auto Bound = dyn<"count">, auto Count = dyn<"count">, Expression Expr, Expression Counts>
-[[nodiscard]] auto repeat(const Expr& e, const Counts& counts);
-
 /// There must be one count for each row.
 template <class Dims, class Counts>
 struct counts_are_not_those_of_rows
@@ -30,8 +22,13 @@ struct counts_are_not_those_of_rows
 template <auto Bound, bool Symbolic>
 struct bound_is_missing : mistake<(Symbolic && detail::code(Bound) == detail::code(dyn<"count">))> {};
 
-template <auto Bound, auto Count, Expression Expr, Expression Counts>
-auto repeat(const Expr& e, const Counts& counts) {
+/// Repeats row i counts[i] times (tf.repeat, torch.repeat_interleave): for x `[n, ...]` and counts `[n]`, std::int32_t
+/// or std::int64_t and not negative. Over tensors, the result has as many rows as all counts together. In a graph,
+/// `repeat<Bound>(x, counts)` is a bounded value (ops/bounded.hpp) of at most `Bound` rows, a number or a name; a fetch
+/// throws out_of_range if there are more. If the bound is the exact number, `.values` is the result. The gradient of a
+/// row is the sum over its copies.
+template <auto Bound = dyn<"count">, auto Count = dyn<"count">, Expression Expr, Expression Counts>
+[[nodiscard]] auto repeat(const Expr& e, const Counts& counts) {
   using D = dims_t<Expr>;
   using T = value_t<Expr>;
   constexpr bool symbolic = Expr::symbolic || Counts::symbolic;

@@ -14,30 +14,6 @@
 /// is ignored on a GPU. Rows may be a number.
 namespace weft {
 
-/// Returns x after rows are written to the indices along an axis (torch.index_copy, index_add, index_reduce,
-/// index_fill): for x `[n, d]`, indices `[k]` and rows `[k, d]` or a number, `scatter<0>(x, indices, rows,
-/// combine::add)` is `[n, d]`. The rows have the extents of `gather<Axis>(x, indices)`.
-template <int Axis = 0, Expression Expr, Expression Indices, class Rows>
-[[nodiscard]] auto scatter(const Expr& x, const Indices& indices, const Rows& rows, combine how = combine::update);
-
-/// Returns x after elements or slices are written to index vectors (tf.tensor_scatter_nd_update, _add, _min, _max): for
-/// x `[n, m, d]`, indices `[k, 2]` and rows `[k, d]` or a number. The rows have the extents of `gather_nd(x, indices)`.
-template <Expression Expr, Expression Indices, class Rows>
-[[nodiscard]] auto scatter_nd(const Expr& x, const Indices& indices, const Rows& rows, combine how = combine::update);
-
-/// Returns zeros to which rows are added at index vectors (tf.scatter_nd): `scatter_nd<dims<8, 4>>(indices, rows)`.
-/// Over tensors, pass the values of extents that have names: `scatter_nd<dims<dyn<"n">, 4>>(indices, rows, shape(8,
-/// 4))`.
-template <class To, Expression Indices, Expression Rows>
-[[nodiscard]] auto scatter_nd(const Indices& indices, const Rows& rows, const shape& extents = To::spec);
-
-/// Returns x after elements are written along an axis, with one index for each element (torch.scatter, scatter_add,
-/// scatter_reduce, numpy.put_along_axis): `y[indices[i, j], j] = values[i, j]` for axis 0. The values have the extents
-/// of the indices, or are a number; the extents of x may differ along the axis only.
-template <int Axis, Expression Expr, Expression Indices, class Values>
-[[nodiscard]] auto scatter_along_axis(const Expr& x, const Indices& indices, const Values& values,
-                                      combine how = combine::update);
-
 /// Rows to write must have the extents of the rows that the indices select.
 template <class Given, class Selected>
 struct written_rows_differ : mistake<!(Given::spec == Selected::spec)> {};
@@ -214,8 +190,11 @@ using scatter_mistake =
 
 }  // namespace detail
 
-template <int Axis, Expression Expr, Expression Indices, class Rows>
-auto scatter(const Expr& e, const Indices& indices, const Rows& rows, combine how) {
+/// Returns x after rows are written to the indices along an axis (torch.index_copy, index_add, index_reduce,
+/// index_fill): for x `[n, d]`, indices `[k]` and rows `[k, d]` or a number, `scatter<0>(x, indices, rows,
+/// combine::add)` is `[n, d]`. The rows have the extents of `gather<Axis>(x, indices)`.
+template <int Axis = 0, Expression Expr, Expression Indices, class Rows>
+[[nodiscard]] auto scatter(const Expr& e, const Indices& indices, const Rows& rows, combine how = combine::update) {
   using D = dims_t<Expr>;
   using At = dims_t<Indices>;
   using mistake =
@@ -234,8 +213,10 @@ auto scatter(const Expr& e, const Indices& indices, const Rows& rows, combine ho
   }
 }
 
+/// Returns x after elements or slices are written to index vectors (tf.tensor_scatter_nd_update, _add, _min, _max): for
+/// x `[n, m, d]`, indices `[k, 2]` and rows `[k, d]` or a number. The rows have the extents of `gather_nd(x, indices)`.
 template <Expression Expr, Expression Indices, class Rows>
-auto scatter_nd(const Expr& e, const Indices& indices, const Rows& rows, combine how) {
+[[nodiscard]] auto scatter_nd(const Expr& e, const Indices& indices, const Rows& rows, combine how = combine::update) {
   using D = dims_t<Expr>;
   using mistake = detail::scatter_mistake<value_t<Expr>, Indices, Rows,
                                           decltype(detail::find_vectors_mistake<D, dims_t<Indices>, Rows>())>;
@@ -253,8 +234,11 @@ auto scatter_nd(const Expr& e, const Indices& indices, const Rows& rows, combine
   }
 }
 
+/// Returns zeros to which rows are added at index vectors (tf.scatter_nd): `scatter_nd<dims<8, 4>>(indices, rows)`.
+/// Over tensors, pass the values of extents that have names: `scatter_nd<dims<dyn<"n">, 4>>(indices, rows, shape(8,
+/// 4))`.
 template <class To, Expression Indices, Expression Rows>
-auto scatter_nd(const Indices& indices, const Rows& rows, const shape& extents) {
+[[nodiscard]] auto scatter_nd(const Indices& indices, const Rows& rows, const shape& extents = To::spec) {
   using T = value_t<Rows>;
   using D = dims_t<std::conditional_t<is_dims<To>, To, dims<>>>;
   using mistake = first_mistake<
@@ -282,8 +266,12 @@ auto scatter_nd(const Indices& indices, const Rows& rows, const shape& extents) 
   }
 }
 
+/// Returns x after elements are written along an axis, with one index for each element (torch.scatter, scatter_add,
+/// scatter_reduce, numpy.put_along_axis): `y[indices[i, j], j] = values[i, j]` for axis 0. The values have the extents
+/// of the indices, or are a number; the extents of x may differ along the axis only.
 template <int Axis, Expression Expr, Expression Indices, class Values>
-auto scatter_along_axis(const Expr& e, const Indices& indices, const Values& values, combine how) {
+[[nodiscard]] auto scatter_along_axis(const Expr& e, const Indices& indices, const Values& values,
+                                      combine how = combine::update) {
   using D = dims_t<Expr>;
   using At = dims_t<Indices>;
   using mistake =

@@ -12,19 +12,6 @@ namespace weft {
 /// The place of a value among equal ones: in front of them, or behind them.
 enum class side : unsigned char { left, right };
 
-/// Returns for each value the place at which it would be inserted in the sorted values of the last axis, std::int32_t
-/// (tf.searchsorted, torch.searchsorted): for sorted `[..., n]` and values `[..., m]` of equal leading extents, `[...,
-/// m]`. In one sorted list `[n]`, values may have any extents. The order is that of `sort`: NaN is larger than every
-/// number. If the values are not sorted, the results are arbitrary places. There is no gradient.
-template <Expression Sorted, Expression Values>
-[[nodiscard]] auto searchsorted(const Sorted& sorted, const Values& values, side s = side::left);
-
-/// Returns the bucket of each value, std::int32_t: the number of boundaries `[n]` that are less than the value or, with
-/// `side::right`, not greater. torch.bucketize has side::left by default; tf.raw_ops.Bucketize and
-/// tf.keras.layers.Discretization have side::right.
-template <Expression Expr, Expression Boundaries>
-[[nodiscard]] auto bucketize(const Expr& values, const Boundaries& boundaries, side s = side::left);
-
 /// The values must have the leading extents of the sorted values, or these must have one axis.
 template <class Sorted, class Values>
 struct sorted_rows_differ
@@ -43,8 +30,12 @@ struct searchsorted_op {
   }
 };
 
+/// Returns for each value the place at which it would be inserted in the sorted values of the last axis, std::int32_t
+/// (tf.searchsorted, torch.searchsorted): for sorted `[..., n]` and values `[..., m]` of equal leading extents, `[...,
+/// m]`. In one sorted list `[n]`, values may have any extents. The order is that of `sort`: NaN is larger than every
+/// number. If the values are not sorted, the results are arbitrary places. There is no gradient.
 template <Expression Sorted, Expression Values>
-auto searchsorted(const Sorted& sorted, const Values& values, side s) {
+[[nodiscard]] auto searchsorted(const Sorted& sorted, const Values& values, side s = side::left) {
   using T = value_t<Sorted>;
   using mistake = first_mistake<sorted_rows_differ<dims_t<Sorted>, dims_t<Values>>,
                                 element_types_differ<T, value_t<Values>>, elements_not_numeric<T>>;
@@ -60,8 +51,11 @@ auto searchsorted(const Sorted& sorted, const Values& values, side s) {
   }
 }
 
+/// Returns the bucket of each value, std::int32_t: the number of boundaries `[n]` that are less than the value or, with
+/// `side::right`, not greater. torch.bucketize has side::left by default; tf.raw_ops.Bucketize and
+/// tf.keras.layers.Discretization have side::right.
 template <Expression Expr, Expression Boundaries>
-auto bucketize(const Expr& values, const Boundaries& boundaries, side s) {
+[[nodiscard]] auto bucketize(const Expr& values, const Boundaries& boundaries, side s = side::left) {
   using mistake = sorted_rows_differ<std::conditional_t<dims_t<Boundaries>::rank == 1, dims<1>, dims<>>, dims<1>>;
   static_assert(correct<mistake>, "bucketize(x, boundaries): the boundaries must have one axis");
   if constexpr (correct<mistake>)

@@ -13,20 +13,6 @@
 /// Einstein's summation. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Multiplies operands, and sums over the letters that the result does not have (tf.einsum, torch.einsum):
-/// `einsum<"bhqd,bhkd->bhqk">(q, k)`. Each letter names an axis and has one extent in all operands. A letter that
-/// occurs twice in an operand is its diagonal: `einsum<"ii">(x)` is the trace. Without `->`, the result has the letters
-/// that occur once, in alphabetical order. An ellipsis stands for any further axes, which broadcast from the last one:
-/// `einsum<"...ij,...jk->...ik">(a, b)`; a result without an ellipsis sums over them.
-///
-/// For numeric elements of one type, and at most 8 operands. The compiler plans the products: up to 5 operands in the
-/// order with the fewest multiplications, more of them by the cheapest pair first. A product of floating-point operands
-/// that both have a letter of the result that the other one lacks is one `matmul`; the order of its axes is chosen such
-/// that few elements are copied. Other products are elementwise, and fuse with their sum. Throws invalid_argument if
-/// run-time extents of a letter differ.
-template <fixed_string Subscripts, Expression First, Expression... More>
-[[nodiscard]] auto einsum(const First& first, const More&... more);
-
 /// A letter has different extents in two operands; '0' is the last axis of an ellipsis, '1' the one before it.
 template <char Letter, class A, class B>
 struct einsum_letter_extents_differ : mistake<true> {};
@@ -239,8 +225,19 @@ auto contracted(indices<Index...>, const X&... x) {
 
 }  // namespace detail
 
+/// Multiplies operands, and sums over the letters that the result does not have (tf.einsum, torch.einsum):
+/// `einsum<"bhqd,bhkd->bhqk">(q, k)`. Each letter names an axis and has one extent in all operands. A letter that
+/// occurs twice in an operand is its diagonal: `einsum<"ii">(x)` is the trace. Without `->`, the result has the letters
+/// that occur once, in alphabetical order. An ellipsis stands for any further axes, which broadcast from the last one:
+/// `einsum<"...ij,...jk->...ik">(a, b)`; a result without an ellipsis sums over them.
+///
+/// For numeric elements of one type, and at most 8 operands. The compiler plans the products: up to 5 operands in the
+/// order with the fewest multiplications, more of them by the cheapest pair first. A product of floating-point operands
+/// that both have a letter of the result that the other one lacks is one `matmul`; the order of its axes is chosen such
+/// that few elements are copied. Other products are elementwise, and fuse with their sum. Throws invalid_argument if
+/// run-time extents of a letter differ.
 template <fixed_string Subscripts, Expression First, Expression... More>
-auto einsum(const First& first, const More&... more) {
+[[nodiscard]] auto einsum(const First& first, const More&... more) {
   using mistake = einsum_mistake<Subscripts, First, More...>;
   static_assert(correct<mistake>,
                 "einsum: needs a letter for each axis, with one extent in all operands, and numbers of one type: "

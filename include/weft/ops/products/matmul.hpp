@@ -12,14 +12,6 @@ namespace weft {
 /// The operands that a matmul transposes.
 enum class transpose_of : unsigned char { none = 0, a = 1, b = 2, both = 3 };
 
-/// Multiplies two matrices of one element type, `[m, k]` by `[k, n]`; either can be transposed (tf.matmul). With
-/// leading axes, multiplies pairs of matrices: `[batch, heads, m, k]` by `[batch, heads, k, n]` is `[batch, heads, m,
-/// n]`. If the second operand is a single matrix `[k, n]`, all matrices are multiplied by it. Products of half and
-/// bfloat16 are summed in float and rounded once; so are their gradients. Throws invalid_argument if run-time extents
-/// do not fit.
-template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
-[[nodiscard]] auto matmul(const A& a, const B& b);
-
 namespace detail {
 
 constexpr bool takes(transpose_of which, transpose_of operand) {
@@ -188,8 +180,13 @@ auto transpose_matrices(const X& x) {
 
 }  // namespace detail
 
-template <transpose_of Transposed, Expression A, Expression B>
-auto matmul(const A& a, const B& b) {
+/// Multiplies two matrices of one element type, `[m, k]` by `[k, n]`; either can be transposed (tf.matmul). With
+/// leading axes, multiplies pairs of matrices: `[batch, heads, m, k]` by `[batch, heads, k, n]` is `[batch, heads, m,
+/// n]`. If the second operand is a single matrix `[k, n]`, all matrices are multiplied by it. Products of half and
+/// bfloat16 are summed in float and rounded once; so are their gradients. Throws invalid_argument if run-time extents
+/// do not fit.
+template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
+[[nodiscard]] auto matmul(const A& a, const B& b) {
   using T = value_t<A>;
   using DA = dims_t<A>;
   using DB = dims_t<B>;

@@ -11,40 +11,6 @@ namespace weft {
 template <int... Axes>
 struct axis_numbers {};
 
-/// Sums the products over the last `Axes` axes of a and the first ones of b (tf.tensordot, torch.tensordot):
-/// `tensordot<2>(a, b)` of `[m, j, k]` and `[j, k, n]` is `[m, n]`; with 0, the outer product of all axes.
-template <int Axes = 2, Expression A, Expression B>
-[[nodiscard]] auto tensordot(const A& a, const B& b);
-
-/// Sums the products over pairs of axes: `tensordot<axis_numbers<1, 2>, axis_numbers<0, -1>>(a, b)` of `[m, j, k]` and
-/// `[j, n, k]` is `[m, n]`. The result has the other axes of a, then those of b.
-template <class AxesOfA, class AxesOfB, Expression A, Expression B>
-[[nodiscard]] auto tensordot(const A& a, const B& b);
-
-/// Sums the products over the last axes: `[..., n]` and `[..., n]`, whose leading axes broadcast (torch.linalg.vecdot,
-/// tf.tensordot, torch.dot).
-template <Expression A, Expression B>
-[[nodiscard]] auto vecdot(const A& a, const B& b);
-
-/// Sums the products over the last axes for all pairs of rows: `[..., n]` and `[___, n]` make `[..., ___]`
-/// (numpy.inner, torch.inner).
-template <Expression A, Expression B>
-[[nodiscard]] auto inner(const A& a, const B& b);
-
-/// Multiplies all pairs of elements: `[..., m]` and `[..., n]` make `[..., m, n]`; leading axes broadcast
-/// (torch.outer).
-template <Expression A, Expression B>
-[[nodiscard]] auto outer(const A& a, const B& b);
-
-/// Multiplies matrices `[..., m, n]` with vectors `[..., n]`; leading axes broadcast (tf.linalg.matvec, torch.mv).
-template <Expression A, Expression B>
-[[nodiscard]] auto matvec(const A& a, const B& b);
-
-/// Multiplies matrices `[..., m, k]` with `[..., k, n]`, whose leading axes broadcast (numpy.matmul, torch.matmul). For
-/// equal leading axes, this is `matmul(a, b)`.
-template <Expression A, Expression B>
-[[nodiscard]] auto broadcast_matmul(const A& a, const B& b);
-
 /// tensordot takes one axis of b for each axis of a.
 template <class AxesOfA, class AxesOfB>
 struct numbers_of_axes_differ : mistake<true> {};
@@ -112,8 +78,10 @@ auto numbered_axes(indices<Index...>) {
 
 }  // namespace detail
 
+/// Sums the products over pairs of axes: `tensordot<axis_numbers<1, 2>, axis_numbers<0, -1>>(a, b)` of `[m, j, k]` and
+/// `[j, n, k]` is `[m, n]`. The result has the other axes of a, then those of b.
 template <class AxesOfA, class AxesOfB, Expression A, Expression B>
-auto tensordot(const A& a, const B& b) {
+[[nodiscard]] auto tensordot(const A& a, const B& b) {
   using of = detail::tensordot_of<A, B, AxesOfA, AxesOfB>;
   static_assert(correct<typename of::mistake>,
                 "tensordot: needs as many axes of b as of a: tensordot<axis_numbers<1, 2>, axis_numbers<0, 1>>(a, b)");
@@ -126,8 +94,10 @@ auto tensordot(const A& a, const B& b) {
   }
 }
 
-template <int Axes, Expression A, Expression B>
-auto tensordot(const A& a, const B& b) {
+/// Sums the products over the last `Axes` axes of a and the first ones of b (tf.tensordot, torch.tensordot):
+/// `tensordot<2>(a, b)` of `[m, j, k]` and `[j, k, n]` is `[m, n]`; with 0, the outer product of all axes.
+template <int Axes = 2, Expression A, Expression B>
+[[nodiscard]] auto tensordot(const A& a, const B& b) {
   using mistake = operands_lack_axes<dims_t<A>, dims_t<B>, Axes>;
   static_assert(correct<mistake>,
                 "tensordot: sums over the last axes of a and the first ones of b: tensordot<1>(a, b)");
@@ -141,32 +111,41 @@ auto tensordot(const A& a, const B& b) {
   }
 }
 
+/// Sums the products over the last axes: `[..., n]` and `[..., n]`, whose leading axes broadcast (torch.linalg.vecdot,
+/// tf.tensordot, torch.dot).
 template <Expression A, Expression B>
-auto vecdot(const A& a, const B& b) {
+[[nodiscard]] auto vecdot(const A& a, const B& b) {
   static_assert(correct<einsum_mistake<"...i,...i->...", A, B>>, "vecdot: needs vectors [..., n] of one type");
   return detail::checked_einsum<"...i,...i->...">(a, b);
 }
 
+/// Sums the products over the last axes for all pairs of rows: `[..., n]` and `[___, n]` make `[..., ___]`
+/// (numpy.inner, torch.inner).
 template <Expression A, Expression B>
-auto inner(const A& a, const B& b) {
+[[nodiscard]] auto inner(const A& a, const B& b) {
   return tensordot<axis_numbers<-1>, axis_numbers<-1>>(a, b);
 }
 
+/// Multiplies all pairs of elements: `[..., m]` and `[..., n]` make `[..., m, n]`; leading axes broadcast
+/// (torch.outer).
 template <Expression A, Expression B>
-auto outer(const A& a, const B& b) {
+[[nodiscard]] auto outer(const A& a, const B& b) {
   static_assert(correct<einsum_mistake<"...i,...j->...ij", A, B>>, "outer: needs vectors [..., n] of one type");
   return detail::checked_einsum<"...i,...j->...ij">(a, b);
 }
 
+/// Multiplies matrices `[..., m, n]` with vectors `[..., n]`; leading axes broadcast (tf.linalg.matvec, torch.mv).
 template <Expression A, Expression B>
-auto matvec(const A& a, const B& b) {
+[[nodiscard]] auto matvec(const A& a, const B& b) {
   static_assert(correct<einsum_mistake<"...ij,...j->...i", A, B>>,
                 "matvec: needs matrices [..., m, n] and vectors [..., n] of one type");
   return detail::checked_einsum<"...ij,...j->...i">(a, b);
 }
 
+/// Multiplies matrices `[..., m, k]` with `[..., k, n]`, whose leading axes broadcast (numpy.matmul, torch.matmul). For
+/// equal leading axes, this is `matmul(a, b)`.
 template <Expression A, Expression B>
-auto broadcast_matmul(const A& a, const B& b) {
+[[nodiscard]] auto broadcast_matmul(const A& a, const B& b) {
   static_assert(correct<einsum_mistake<"...ij,...jk->...ik", A, B>>,
                 "broadcast_matmul: needs matrices [..., m, k] and [..., k, n] of one type");
   return detail::checked_einsum<"...ij,...jk->...ik">(a, b);

@@ -11,17 +11,6 @@
 /// Samples from categorical distributions. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Draws one class for each row of logits `[..., n]`, std::int32_t `[...]`, anew in each step (tf.random.categorical
-/// with one sample). `categorical<5>(logits)` draws five with replacement, `[..., 5]` (torch.multinomial). The
-/// probability of class k is `softmax(logits)[..., k]`. Logits are unnormalised log-probabilities of type float,
-/// double, half or bfloat16. A class with logit -inf is never drawn; a row yields -1 if one of its logits is NaN or
-/// +inf, or all are -inf. Uses the random numbers of random_uniform and inverts the distribution function in double,
-/// rounding every operation separately. The result is therefore the same for any number of threads, on CPUs and GPUs,
-/// and after a restart at that step. Has no gradient. A step throws invalid_argument if there are rows but no classes,
-/// and out_of_range if there are more than 2^31 classes. Requires a graph, since tensors have no steps.
-template <int Draws = 0, Expression Expr>
-[[nodiscard]] auto categorical(const Expr& logits, random_options options = {});
-
 /// Logits must be float, double, half or bfloat16.
 template <class T>
 struct logits_not_floating : mistake<!is_differentiable<T>> {};
@@ -53,8 +42,16 @@ struct categorical_op {
 
 WEFT_COLD_END
 
-template <int Draws, Expression Expr>
-auto categorical(const Expr& logits, random_options options) {
+/// Draws one class for each row of logits `[..., n]`, std::int32_t `[...]`, anew in each step (tf.random.categorical
+/// with one sample). `categorical<5>(logits)` draws five with replacement, `[..., 5]` (torch.multinomial). The
+/// probability of class k is `softmax(logits)[..., k]`. Logits are unnormalised log-probabilities of type float,
+/// double, half or bfloat16. A class with logit -inf is never drawn; a row yields -1 if one of its logits is NaN or
+/// +inf, or all are -inf. Uses the random numbers of random_uniform and inverts the distribution function in double,
+/// rounding every operation separately. The result is therefore the same for any number of threads, on CPUs and GPUs,
+/// and after a restart at that step. Has no gradient. A step throws invalid_argument if there are rows but no classes,
+/// and out_of_range if there are more than 2^31 classes. Requires a graph, since tensors have no steps.
+template <int Draws = 0, Expression Expr>
+[[nodiscard]] auto categorical(const Expr& logits, random_options options = {}) {
   static_assert(Draws >= 0, "categorical: the number of draws is negative");
   using T = value_t<Expr>;
   using D = dims_t<Expr>;

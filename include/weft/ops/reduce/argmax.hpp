@@ -8,13 +8,6 @@
 
 namespace weft {
 
-/// Returns the index of the largest element along an axis, std::int32_t, or of the first one if several are equal
-/// (tf.argmax). NaNs are skipped. The index is 0 if no element is larger than the lowest finite number. Throws
-/// invalid_argument if the axis is empty and out_of_range if it has more than 2^31 elements: at once for tensors, in
-/// the step for a graph.
-template <int Axis, Expression Expr>
-[[nodiscard]] auto argmax(const Expr& e);
-
 namespace detail {
 
 /// Throws invalid_argument if the axis is empty but the result is not, in addition to the errors of check_indices.
@@ -62,8 +55,12 @@ WEFT_DECL void check_argmax(const prepare_context& p, std::size_t axis) {
 
 }  // namespace detail
 
+/// Returns the index of the largest element along an axis, std::int32_t, or of the first one if several are equal
+/// (tf.argmax). NaNs are skipped. The index is 0 if no element is larger than the lowest finite number. Throws
+/// invalid_argument if the axis is empty and out_of_range if it has more than 2^31 elements: at once for tensors, in
+/// the step for a graph.
 template <int Axis, Expression Expr>
-auto argmax(const Expr& e) {
+[[nodiscard]] auto argmax(const Expr& e) {
   using D = dims_t<Expr>;
   static_assert(correct<axis_out_of_range<D, Axis>>, "argmax: the axis is out of range");
   if constexpr (axis_out_of_range<D, Axis>::value) {

@@ -10,16 +10,6 @@
 /// Covariances and correlations. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns the covariances of variables, `[..., v, v]`, from observations `[..., v, n]`, float or double (torch.cov,
-/// numpy.cov). Divides by n - 1, or by n for `covariance<biased>(x)`.
-template <auto... Options, Expression Expr>
-[[nodiscard]] auto covariance(const Expr& e);
-
-/// Returns Pearson's correlations of variables, `[..., v, v]`, from observations `[..., v, n]`, float or double, within
-/// [-1, 1] (torch.corrcoef, numpy.corrcoef). NaN for a variable that does not vary.
-template <Expression Expr>
-[[nodiscard]] auto correlation(const Expr& e);
-
 /// The option of covariance that divides by the number of observations.
 struct biased_option {};
 /// See biased_option: `covariance<biased>(x)` (bias=True, correction=0).
@@ -34,8 +24,10 @@ template <auto... Options>
 struct covariance_options_not_taken
     : mistake<!(std::is_same_v<std::remove_cvref_t<decltype(Options)>, biased_option> && ...)> {};
 
+/// Returns the covariances of variables, `[..., v, v]`, from observations `[..., v, n]`, float or double (torch.cov,
+/// numpy.cov). Divides by n - 1, or by n for `covariance<biased>(x)`.
 template <auto... Options, Expression Expr>
-auto covariance(const Expr& e) {
+[[nodiscard]] auto covariance(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = first_mistake<covariance_mistake<Expr>, covariance_options_not_taken<Options...>>;
@@ -52,8 +44,10 @@ auto covariance(const Expr& e) {
   }
 }
 
+/// Returns Pearson's correlations of variables, `[..., v, v]`, from observations `[..., v, n]`, float or double, within
+/// [-1, 1] (torch.corrcoef, numpy.corrcoef). NaN for a variable that does not vary.
 template <Expression Expr>
-auto correlation(const Expr& e) {
+[[nodiscard]] auto correlation(const Expr& e) {
   static_assert(correct<covariance_mistake<Expr>>,
                 "correlation: needs observations [..., variables, n] of float or double: correlation(x)");
   if constexpr (correct<covariance_mistake<Expr>>) {

@@ -8,17 +8,6 @@
 /// Cumulative extremes. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns the largest elements up to each position of an axis, and their indices along it, std::int32_t
-/// (torch.cummax): `auto [values, indices] = cummax<0>(x)`. Of equal elements, the last one counts. From the first NaN
-/// on, values are NaN. The gradient of a value goes to its source. For all types but bool. Throws out_of_range if an
-/// axis has more elements than std::int32_t has numbers.
-template <int Axis = 0, Expression Expr>
-[[nodiscard]] auto cummax(const Expr& e);
-
-/// Returns the smallest elements up to each position of an axis, and their indices (torch.cummin), as `cummax` does.
-template <int Axis = 0, Expression Expr>
-[[nodiscard]] auto cummin(const Expr& e);
-
 WEFT_COLD_BEGIN
 
 /// Outputs: the values, and their indices.
@@ -77,14 +66,19 @@ auto extremes_along(const Expr& e) {
 
 }  // namespace detail
 
-template <int Axis, Expression Expr>
-auto cummax(const Expr& e) {
+/// Returns the largest elements up to each position of an axis, and their indices along it, std::int32_t
+/// (torch.cummax): `auto [values, indices] = cummax<0>(x)`. Of equal elements, the last one counts. From the first NaN
+/// on, values are NaN. The gradient of a value goes to its source. For all types but bool. Throws out_of_range if an
+/// axis has more elements than std::int32_t has numbers.
+template <int Axis = 0, Expression Expr>
+[[nodiscard]] auto cummax(const Expr& e) {
   static_assert(correct<sort_mistake<Expr, Axis>>, "cummax: needs a valid axis and numeric elements");
   return detail::extremes_along<cummax_op, Axis>(e);
 }
 
-template <int Axis, Expression Expr>
-auto cummin(const Expr& e) {
+/// Returns the smallest elements up to each position of an axis, and their indices (torch.cummin), as `cummax` does.
+template <int Axis = 0, Expression Expr>
+[[nodiscard]] auto cummin(const Expr& e) {
   static_assert(correct<sort_mistake<Expr, Axis>>, "cummin: needs a valid axis and numeric elements");
   return detail::extremes_along<cummin_op, Axis>(e);
 }

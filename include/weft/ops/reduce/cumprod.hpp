@@ -8,13 +8,6 @@
 /// Cumulative products. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns cumulative products along an axis, in the operand's extents (tf.math.cumprod, torch.cumprod):
-/// `cumprod<0>(x)`, `cumprod<-1>(x, {.exclusive = true, .reverse = true})`. The first exclusive product is 1.
-/// Multiplies float on a CPU in double; integers wrap around. Gradients of any order are exact for any number of zeros,
-/// since they do not divide. Not for bool, half or bfloat16.
-template <int Axis = 0, Expression Expr>
-[[nodiscard]] auto cumprod(const Expr& e, cumsum_options options = {});
-
 WEFT_COLD_BEGIN
 
 /// Moves elements along an axis, and fills up with zeros.
@@ -106,8 +99,12 @@ struct cumprod_op {
 
 WEFT_COLD_END
 
-template <int Axis, Expression Expr>
-auto cumprod(const Expr& e, cumsum_options options) {
+/// Returns cumulative products along an axis, in the operand's extents (tf.math.cumprod, torch.cumprod):
+/// `cumprod<0>(x)`, `cumprod<-1>(x, {.exclusive = true, .reverse = true})`. The first exclusive product is 1.
+/// Multiplies float on a CPU in double; integers wrap around. Gradients of any order are exact for any number of zeros,
+/// since they do not divide. Not for bool, half or bfloat16.
+template <int Axis = 0, Expression Expr>
+[[nodiscard]] auto cumprod(const Expr& e, cumsum_options options = {}) {
   using mistake = first_mistake<axis_out_of_range<dims_t<Expr>, Axis>, reduction_undefined_for<value_t<Expr>>>;
   static_assert(correct<mistake>, "cumprod: needs a valid axis and numeric elements: cast<float>(x)");
   if constexpr (correct<mistake>)

@@ -9,12 +9,6 @@
 /// Cumulative sums of exponentials. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Returns log(cumsum(exp(x))) without overflow, float or double (tf.math.cumulative_logsumexp, torch.logcumsumexp):
-/// `logcumsumexp<0>(x)`, `logcumsumexp<-1>(x, {.exclusive = true, .reverse = true})`. The first exclusive result is
-/// -inf. If all elements so far are -inf, the result is -inf and the gradient NaN.
-template <int Axis = 0, Expression Expr>
-[[nodiscard]] auto logcumsumexp(const Expr& e, cumsum_options options = {});
-
 WEFT_COLD_BEGIN
 
 template <class T>
@@ -47,8 +41,11 @@ struct logcumsumexp_op {
 
 WEFT_COLD_END
 
-template <int Axis, Expression Expr>
-auto logcumsumexp(const Expr& e, cumsum_options options) {
+/// Returns log(cumsum(exp(x))) without overflow, float or double (tf.math.cumulative_logsumexp, torch.logcumsumexp):
+/// `logcumsumexp<0>(x)`, `logcumsumexp<-1>(x, {.exclusive = true, .reverse = true})`. The first exclusive result is
+/// -inf. If all elements so far are -inf, the result is -inf and the gradient NaN.
+template <int Axis = 0, Expression Expr>
+[[nodiscard]] auto logcumsumexp(const Expr& e, cumsum_options options = {}) {
   using mistake = first_mistake<axis_out_of_range<dims_t<Expr>, Axis>, not_floating<value_t<Expr>>>;
   static_assert(correct<mistake>, "logcumsumexp: needs a valid axis and elements of float or double: cast<float>(x)");
   if constexpr (correct<mistake>)

@@ -17,30 +17,6 @@ namespace weft {
 /// (or the one with the even rank), or their mean.
 enum class quantile_method { linear, lower, higher, nearest, midpoint };
 
-/// Returns quantiles along an axis, or of all elements, float or double (torch.quantile, numpy.quantile):
-/// `quantile<0>(x, 0.9)`, `quantile<0, keep_dims>(x, 0.9)`, `quantile<0, quantile_method::lower>(x, 0.9)`. q is between
-/// 0 and 1: a number, or a scalar or vector of double. For a vector, the result has a first axis with one element for
-/// each q. If an element is NaN, so is the result. The gradient goes to the elements that determine the result. Throws
-/// invalid_argument if q is a number or a tensor with a number out of range, and out_of_range for a node with such
-/// numbers (with quantile_method::nearest, only if no element is that near), or without elements.
-template <auto... Axes, Expression Expr, class Ranks>
-[[nodiscard]] auto quantile(const Expr& e, const Ranks& q);
-
-/// Returns the middle element along an axis, or of all elements, and the mean of two if their number is even
-/// (numpy.median). See `quantile`.
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto median(const Expr& e);
-
-/// Returns the middle element along an axis, or of all elements, and the lower of two (torch.median). See `quantile`.
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto lower_median(const Expr& e);
-
-/// Returns the k-th smallest elements along an axis, which is removed, and their indices, std::int32_t
-/// (torch.kthvalue): `auto [values, indices] = kthvalue<1>(x, 1)` are the smallest. NaN is larger than every number.
-/// Throws out_of_range unless k is between 1 and the extent.
-template <int Axis = -1, Expression Expr>
-[[nodiscard]] auto kthvalue(const Expr& e, std::int64_t k);
-
 /// A quantile is along one axis, or of all elements.
 template <class Dims, auto... Axes>
 struct more_than_one_axis : mistake<(sizeof...(Axes) > 1)> {};
@@ -151,8 +127,14 @@ auto quantile_along(const Expr& e, const Ranks& q, axis_list<Axes...>) {
 
 }  // namespace detail
 
+/// Returns quantiles along an axis, or of all elements, float or double (torch.quantile, numpy.quantile):
+/// `quantile<0>(x, 0.9)`, `quantile<0, keep_dims>(x, 0.9)`, `quantile<0, quantile_method::lower>(x, 0.9)`. q is between
+/// 0 and 1: a number, or a scalar or vector of double. For a vector, the result has a first axis with one element for
+/// each q. If an element is NaN, so is the result. The gradient goes to the elements that determine the result. Throws
+/// invalid_argument if q is a number or a tensor with a number out of range, and out_of_range for a node with such
+/// numbers (with quantile_method::nearest, only if no element is that near), or without elements.
 template <auto... Axes, Expression Expr, class Ranks>
-auto quantile(const Expr& e, const Ranks& q) {
+[[nodiscard]] auto quantile(const Expr& e, const Ranks& q) {
   using axes = decltype(detail::without_option<keep_dims_option>(detail::axis_list<>{},
                                                                  detail::axes_beside<quantile_method, Axes...>{}));
   using mistake = decltype(detail::find_quantile_mistake<Expr, Ranks>(axes{}));
@@ -169,18 +151,24 @@ auto quantile(const Expr& e, const Ranks& q) {
     return detail::quantile_along<method, keeps>(e, detail::checked_quantiles(q), axes{});
 }
 
+/// Returns the middle element along an axis, or of all elements, and the mean of two if their number is even
+/// (numpy.median). See `quantile`.
 template <auto... Axes, Expression Expr>
-auto median(const Expr& e) {
+[[nodiscard]] auto median(const Expr& e) {
   return quantile<Axes..., quantile_method::midpoint>(e, 0.5);
 }
 
+/// Returns the middle element along an axis, or of all elements, and the lower of two (torch.median). See `quantile`.
 template <auto... Axes, Expression Expr>
-auto lower_median(const Expr& e) {
+[[nodiscard]] auto lower_median(const Expr& e) {
   return quantile<Axes..., quantile_method::lower>(e, 0.5);
 }
 
-template <int Axis, Expression Expr>
-auto kthvalue(const Expr& e, std::int64_t k) {
+/// Returns the k-th smallest elements along an axis, which is removed, and their indices, std::int32_t
+/// (torch.kthvalue): `auto [values, indices] = kthvalue<1>(x, 1)` are the smallest. NaN is larger than every number.
+/// Throws out_of_range unless k is between 1 and the extent.
+template <int Axis = -1, Expression Expr>
+[[nodiscard]] auto kthvalue(const Expr& e, std::int64_t k) {
   static_assert(correct<sort_mistake<Expr, Axis>>, "kthvalue: needs a valid axis and numeric elements");
   if constexpr (correct<sort_mistake<Expr, Axis>>) {
     const auto sorted = detail::sorted_along<Axis>(e, direction::ascending);

@@ -14,60 +14,13 @@
 /// `keep_dims` in the same way: `all<1>(x > 0)`, `variance<0, keep_dims>(x)`; no axes means all axes.
 namespace weft {
 
-/// Returns true if any element is true: bool of bool (tf.reduce_any). False if there are no elements.
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto any(const Expr& e);
-
-/// Returns true if all elements are true: bool of bool (tf.reduce_all). True if there are no elements.
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto all(const Expr& e);
-
-/// Returns the index of the smallest element along an axis, std::int32_t, or of the first one if several are equal
-/// (tf.argmin). Skips NaNs and throws like argmax.
-template <int Axis, Expression Expr>
-[[nodiscard]] auto argmin(const Expr& e);
-
-/// Returns log(sum(exp(x))) without overflow, float or double (tf.reduce_logsumexp). If all elements are -inf, the
-/// result is -inf and the gradient NaN, as in TensorFlow and PyTorch.
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto logsumexp(const Expr& e);
-
 /// A vector norm: the sum of magnitudes, the root of the sum of squares, or the largest magnitude.
 enum class norm_order { one, two, infinity };
-
-/// Returns the norm of vectors, float or double (tf.norm). The default is the Euclidean norm; an order among the axes
-/// selects another one, `norm<1, norm_order::one>(x)`. Over two axes, the Euclidean norm is the Frobenius norm. The
-/// gradient at 0 is 0 (torch.linalg.vector_norm; TensorFlow's is NaN), and equal largest magnitudes share the gradient.
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto norm(const Expr& e);
 
 /// Among the axes of variance and stddev: divides the sum of squares by n - 1 instead of n.
 struct unbiased_option {};
 /// See unbiased_option: `variance<0, unbiased>(x)`.
 inline constexpr unbiased_option unbiased{};
-
-/// Returns the mean squared difference from the mean, float or double (tf.math.reduce_variance): `variance<0>(x)`. For
-/// a sample, `variance<0, unbiased>(x)` (torch.var) is NaN for one element.
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto variance(const Expr& e);
-
-/// Returns the root of the variance (tf.math.reduce_std, torch.std). The gradient is 0 if the variance is 0, as in
-/// PyTorch.
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto stddev(const Expr& e);
-
-/// Returns the number of elements that are not 0, std::int64_t (tf.math.count_nonzero, torch.count_nonzero). For all
-/// types; NaN is not 0.
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto count_nonzero(const Expr& e);
-
-/// Returns the sum of the elements that are not NaN, float or double (torch.nansum).
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto nansum(const Expr& e);
-
-/// Returns the mean of the elements that are not NaN, float or double (torch.nanmean); NaN if there are none.
-template <auto... Axes, Expression Expr>
-[[nodiscard]] auto nanmean(const Expr& e);
 
 /// The operation takes elements of bool.
 template <class T>
@@ -124,8 +77,9 @@ auto reduced_elements(const X& x) {
 
 }  // namespace detail
 
+/// Returns true if any element is true: bool of bool (tf.reduce_any). False if there are no elements.
 template <auto... Axes, Expression Expr>
-auto any(const Expr& e) {
+[[nodiscard]] auto any(const Expr& e) {
   using mistake = decltype(detail::find_reduction_mistake<Expr, elements_are_not_bool>(detail::axis_list<Axes...>{}));
   static_assert(correct<mistake>, "any: needs axes of the operand and elements of bool: any<1>(x > 0)");
   if constexpr (correct<mistake>)
@@ -134,8 +88,9 @@ auto any(const Expr& e) {
     return detail::after_mistake<bool, dims_t<Expr>>(e);
 }
 
+/// Returns true if all elements are true: bool of bool (tf.reduce_all). True if there are no elements.
 template <auto... Axes, Expression Expr>
-auto all(const Expr& e) {
+[[nodiscard]] auto all(const Expr& e) {
   using mistake = decltype(detail::find_reduction_mistake<Expr, elements_are_not_bool>(detail::axis_list<Axes...>{}));
   static_assert(correct<mistake>, "all: needs axes of the operand and elements of bool: all<1>(x > 0)");
   if constexpr (correct<mistake>)
@@ -144,8 +99,10 @@ auto all(const Expr& e) {
     return detail::after_mistake<bool, dims_t<Expr>>(e);
 }
 
+/// Returns the index of the smallest element along an axis, std::int32_t, or of the first one if several are equal
+/// (tf.argmin). Skips NaNs and throws like argmax.
 template <int Axis, Expression Expr>
-auto argmin(const Expr& e) {
+[[nodiscard]] auto argmin(const Expr& e) {
   using T = value_t<Expr>;
   static_assert(correct<axis_out_of_range<dims_t<Expr>, Axis>>, "argmin: the axis is out of range");
   if constexpr (!correct<axis_out_of_range<dims_t<Expr>, Axis>>)
@@ -160,8 +117,10 @@ auto argmin(const Expr& e) {
     return argmax<Axis>(-cast<float>(e));
 }
 
+/// Returns log(sum(exp(x))) without overflow, float or double (tf.reduce_logsumexp). If all elements are -inf, the
+/// result is -inf and the gradient NaN, as in TensorFlow and PyTorch.
 template <auto... Axes, Expression Expr>
-auto logsumexp(const Expr& e) {
+[[nodiscard]] auto logsumexp(const Expr& e) {
   using D = dims_t<Expr>;
   using T = value_t<Expr>;
   using mistake = decltype(detail::find_reduction_mistake<Expr, not_floating>(detail::axis_list<Axes...>{}));
@@ -183,8 +142,11 @@ auto logsumexp(const Expr& e) {
   }
 }
 
+/// Returns the norm of vectors, float or double (tf.norm). The default is the Euclidean norm; an order among the axes
+/// selects another one, `norm<1, norm_order::one>(x)`. Over two axes, the Euclidean norm is the Frobenius norm. The
+/// gradient at 0 is 0 (torch.linalg.vector_norm; TensorFlow's is NaN), and equal largest magnitudes share the gradient.
 template <auto... Axes, Expression Expr>
-auto norm(const Expr& e) {
+[[nodiscard]] auto norm(const Expr& e) {
   using mistake =
       decltype(detail::find_reduction_mistake<Expr, not_floating>(detail::axes_beside<norm_order, Axes...>{}));
   static_assert(correct<mistake>, "norm: needs axes of the operand and elements of float or double: norm<1>(x)");
@@ -203,8 +165,10 @@ auto norm(const Expr& e) {
   }
 }
 
+/// Returns the mean squared difference from the mean, float or double (tf.math.reduce_variance): `variance<0>(x)`. For
+/// a sample, `variance<0, unbiased>(x)` (torch.var) is NaN for one element.
 template <auto... Axes, Expression Expr>
-auto variance(const Expr& e) {
+[[nodiscard]] auto variance(const Expr& e) {
   using D = dims_t<Expr>;
   using T = value_t<Expr>;
   using given = detail::axes_beside<unbiased_option, Axes...>;
@@ -229,8 +193,10 @@ auto variance(const Expr& e) {
   }
 }
 
+/// Returns the root of the variance (tf.math.reduce_std, torch.std). The gradient is 0 if the variance is 0, as in
+/// PyTorch.
 template <auto... Axes, Expression Expr>
-auto stddev(const Expr& e) {
+[[nodiscard]] auto stddev(const Expr& e) {
   using mistake =
       decltype(detail::find_reduction_mistake<Expr, not_floating>(detail::axes_beside<unbiased_option, Axes...>{}));
   static_assert(correct<mistake>,
@@ -241,16 +207,19 @@ auto stddev(const Expr& e) {
     return detail::same_after_mistake(e);
 }
 
+/// Returns the number of elements that are not 0, std::int64_t (tf.math.count_nonzero, torch.count_nonzero). For all
+/// types; NaN is not 0.
 template <auto... Axes, Expression Expr>
-auto count_nonzero(const Expr& e) {
+[[nodiscard]] auto count_nonzero(const Expr& e) {
   if constexpr (std::is_same_v<value_t<Expr>, bool>)
     return sum<Axes...>(cast<std::int64_t>(e));
   else
     return sum<Axes...>(cast<std::int64_t>(e != static_cast<value_t<Expr>>(0)));
 }
 
+/// Returns the sum of the elements that are not NaN, float or double (torch.nansum).
 template <auto... Axes, Expression Expr>
-auto nansum(const Expr& e) {
+[[nodiscard]] auto nansum(const Expr& e) {
   using mistake = mean_mistake<Expr, Axes...>;
   static_assert(correct<mistake>, "nansum: needs axes of the operand and elements of float or double: cast<float>(x)");
   if constexpr (correct<mistake>) {
@@ -261,8 +230,9 @@ auto nansum(const Expr& e) {
   }
 }
 
+/// Returns the mean of the elements that are not NaN, float or double (torch.nanmean); NaN if there are none.
 template <auto... Axes, Expression Expr>
-auto nanmean(const Expr& e) {
+[[nodiscard]] auto nanmean(const Expr& e) {
   using T = value_t<Expr>;
   using mistake = mean_mistake<Expr, Axes...>;
   static_assert(correct<mistake>, "nanmean: needs axes of the operand and elements of float or double: cast<float>(x)");

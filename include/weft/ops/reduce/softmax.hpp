@@ -10,21 +10,6 @@
 
 namespace weft {
 
-/// Returns exp(x) / sum(exp(x)) along the last axis (tf.nn.softmax).
-template <Expression Expr>
-[[nodiscard]] auto softmax(const Expr& logits);
-
-/// Returns log(softmax(x)) along the last axis, without overflow (tf.nn.log_softmax).
-template <Expression Expr>
-[[nodiscard]] auto log_softmax(const Expr& logits);
-
-/// Returns the cross-entropy between softmax(logits) and labels, one loss for each row. Labels are integer classes
-/// `[...]` for logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits), or distributions of the
-/// logits' extents whose sums are 1 (tf.nn.softmax_cross_entropy_with_logits). A class out of range is an error; on a
-/// GPU, which cannot throw, it yields a loss and gradients of NaN.
-template <Expression L, Expression Y>
-[[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels);
-
 namespace detail {
 
 WEFT_COLD_BEGIN
@@ -182,22 +167,28 @@ auto softmax_like(const Expr& logits) {
 
 }  // namespace detail
 
+/// Returns exp(x) / sum(exp(x)) along the last axis (tf.nn.softmax).
 template <Expression Expr>
-auto softmax(const Expr& logits) {
+[[nodiscard]] auto softmax(const Expr& logits) {
   static_assert(correct<softmax_mistake<Expr>>,
                 "softmax: needs float or double logits of rank 1 or more: cast<float>(x)");
   return detail::softmax_like<softmax_kind::softmax>(logits);
 }
 
+/// Returns log(softmax(x)) along the last axis, without overflow (tf.nn.log_softmax).
 template <Expression Expr>
-auto log_softmax(const Expr& logits) {
+[[nodiscard]] auto log_softmax(const Expr& logits) {
   static_assert(correct<softmax_mistake<Expr>>,
                 "log_softmax: needs float or double logits of rank 1 or more: cast<float>(x)");
   return detail::softmax_like<softmax_kind::log_softmax>(logits);
 }
 
+/// Returns the cross-entropy between softmax(logits) and labels, one loss for each row. Labels are integer classes
+/// `[...]` for logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits), or distributions of the
+/// logits' extents whose sums are 1 (tf.nn.softmax_cross_entropy_with_logits). A class out of range is an error; on a
+/// GPU, which cannot throw, it yields a loss and gradients of NaN.
 template <Expression L, Expression Y>
-auto softmax_cross_entropy(const L& logits, const Y& labels) {
+[[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels) {
   using T = value_t<L>;
   using U = value_t<Y>;
   static_assert(correct<cross_entropy_mistake<L, Y>>,
