@@ -16,19 +16,6 @@ template <class X>
 struct indices_are_not_integers
     : mistake<!(X::symbolic && std::is_integral_v<value_t<X>> && !std::is_same_v<value_t<X>, bool>)> {};
 
-namespace detail {
-
-/// Sets the rows of an index to 0.
-template <int PaddingIndex, class Rows, class Indices>
-auto without_rows(const Rows& rows, const Indices& i) {
-  if constexpr (PaddingIndex < 0)
-    return rows;
-  else
-    return let(select(expand_dims<-1>(i) != PaddingIndex, rows, 0));
-}
-
-}  // namespace detail
-
 /// No index is padding.
 inline constexpr int no_padding = -1;
 
@@ -64,9 +51,11 @@ struct embedding {
       const auto i = let(indices);
       const parameter_request request{"table", shape(Rows, Width), table_init, table};
       layer_call call(state, i.erased(), &request, 1, dtype_of<T>);
-      const auto y = detail::without_rows<PaddingIndex>(gather<0>(table, i), i);
-      call.result(y.erased());
-      return y;
+      const auto rows = gather<0>(table, i);
+      if constexpr (PaddingIndex < 0)
+        return call.result(rows);
+      else
+        return call.result(let(select(expand_dims<-1>(i) != PaddingIndex, rows, 0)));
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/tensor/sequence.hpp>
@@ -86,6 +87,15 @@ WEFT_INLINE void transform_few(complex_number<T> (&a)[R], const T* cosines, cons
     for (std::size_t j = 1; j < R; ++j) b[k] = b[k] + a[j] * complex_number<T>{cosines[j * k % R], -sines[j * k % R]};
   }
   for (std::size_t k = 0; k < R; ++k) a[k] = b[k];
+}
+
+/// cos and sin of 2 pi k / n.
+template <class T>
+void root(std::size_t k, std::size_t n, T& cosine, T& sine) {
+  const long double angle =
+      2 * 3.14159265358979323846264338327950288L * static_cast<long double>(k % n) / static_cast<long double>(n);
+  cosine = static_cast<T>(std::cos(angle));
+  sine = static_cast<T>(std::sin(angle));
 }
 
 /// One pass of Stockham's algorithm: `s` interleaved rows of `m * R` numbers become `s * R` rows of m (Van Loan,
@@ -198,24 +208,17 @@ class fft_plan {
     std::size_t radix, m, s, twiddles, roots;
   };
 
-  static void root(std::size_t k, std::size_t n, T& cosine, T& sine) {
-    const long double angle =
-        2 * 3.14159265358979323846264338327950288L * static_cast<long double>(k % n) / static_cast<long double>(n);
-    cosine = static_cast<T>(std::cos(angle));
-    sine = static_cast<T>(std::sin(angle));
-  }
-
   void add_pass(std::size_t radix, std::size_t m, std::size_t s) {
     const std::size_t at = twiddles_.size(), count = (radix - 1) * m;
     twiddles_.resize(at + 2 * count + 2 * radix);
     for (std::size_t k = 1; k < radix; ++k)
       for (std::size_t p = 0; p < m; ++p) {
         T& sine = twiddles_[at + count + (k - 1) * m + p];
-        root(k * p, radix * m, twiddles_[at + (k - 1) * m + p], sine);
+        detail::root(k * p, radix * m, twiddles_[at + (k - 1) * m + p], sine);
         sine = -sine;
       }
     for (std::size_t k = 0; k < radix; ++k)
-      root(k, radix, twiddles_[at + 2 * count + k], twiddles_[at + 2 * count + radix + k]);
+      detail::root(k, radix, twiddles_[at + 2 * count + k], twiddles_[at + 2 * count + radix + k]);
     passes_.push_back({radix, m, s, at, at + 2 * count});
   }
 
@@ -226,24 +229,10 @@ class fft_plan {
         detail::fft_pass<T, R>{xr, xi, yr, yi, p.m, p.s, twiddles_.data() + p.twiddles, roots, roots + R});
   }
   void run_pass(const pass& p, const T* xr, const T* xi, T* yr, T* yi) const {
-    switch (p.radix) {
-      case 2:
-        return run_radix<2>(p, xr, xi, yr, yi);
-      case 3:
-        return run_radix<3>(p, xr, xi, yr, yi);
-      case 4:
-        return run_radix<4>(p, xr, xi, yr, yi);
-      case 5:
-        return run_radix<5>(p, xr, xi, yr, yi);
-      case 7:
-        return run_radix<7>(p, xr, xi, yr, yi);
-      case 8:
-        return run_radix<8>(p, xr, xi, yr, yi);
-      case 11:
-        return run_radix<11>(p, xr, xi, yr, yi);
-      default:
-        return run_radix<13>(p, xr, xi, yr, yi);
-    }
+    const auto run = [&]<std::size_t... R>(std::index_sequence<R...>) {
+      static_cast<void>(((p.radix == R && (run_radix<R>(p, xr, xi, yr, yi), true)) || ...));
+    };
+    run(std::index_sequence<2, 3, 4, 5, 7, 8, 11, 13>());
   }
 
   // exp(-2 pi i j k / n) = c[j] c[k] / c[k - j] with the chirp c[k] = exp(-pi i k^2 / n).
@@ -257,7 +246,7 @@ class fft_plan {
     sequence<T> inverse(2 * padded, T(0)), memory(convolved_->scratch());
     T *const cr = chirp_.data(), *const ci = cr + n_;
     for (std::size_t k = 0; k < n_; ++k) {
-      root(k * k % (2 * n_), 2 * n_, cr[k], ci[k]);
+      detail::root(k * k % (2 * n_), 2 * n_, cr[k], ci[k]);
       ci[k] = -ci[k];
       for (const std::size_t at : {k, (padded - k) % padded}) inverse[at] = cr[k], inverse[padded + at] = -ci[k];
     }
@@ -298,12 +287,7 @@ class real_fft_plan {
   explicit real_fft_plan(std::size_t n) : n_(n), half_(n % 2 == 0 && n > 0 ? n / 2 : n) {
     if (!is_even()) return;
     roots_.resize(2 * (n / 2 + 1));
-    for (std::size_t k = 0; k <= n / 2; ++k) {
-      const long double angle =
-          2 * 3.14159265358979323846264338327950288L * static_cast<long double>(k) / static_cast<long double>(n);
-      roots_[k] = static_cast<T>(std::cos(angle));
-      roots_[n / 2 + 1 + k] = static_cast<T>(std::sin(angle));
-    }
+    for (std::size_t k = 0; k <= n / 2; ++k) detail::root(k, n, roots_[k], roots_[n / 2 + 1 + k]);
   }
   std::size_t scratch() const { return 4 * half_.size() + half_.scratch(); }
   std::size_t memory_bytes() const { return half_.memory_bytes() + roots_.size() * sizeof(T); }

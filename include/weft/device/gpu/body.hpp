@@ -31,6 +31,14 @@ struct place {
 
 struct nothing {};
 
+/// A body of blocks of 256 threads, without barriers.
+struct plain_body {
+  static constexpr unsigned threads = 256;
+  static constexpr int phases = 1;
+  using block_memory = nothing;
+  using thread_memory = nothing;
+};
+
 #if WEFT_COMPILES_FOR_GPU
 
   #if defined(__CUDACC__)

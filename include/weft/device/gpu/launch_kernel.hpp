@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include <weft/device/gpu/device.hpp>
 #include <weft/error.hpp>
@@ -14,6 +15,13 @@ inline device_memory cleared_memory(device& d, allocator& from, std::size_t byte
   device_memory memory(from, bytes, owner);
   d.clear(memory.data(), bytes);
   return memory;
+}
+
+/// Returns the offset of a member in a body.
+template <class Body, class Member>
+std::size_t offset_in(const Body& body, const Member& member) {
+  return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&member) -
+                                  reinterpret_cast<const std::byte*>(&body));
 }
 
 /// A GPU kernel: a sequence of launches with stored arguments. A run only looks up their pointers in the kernel
@@ -38,6 +46,14 @@ class launch_kernel final : public kernel {
     void hold(std::size_t bytes) { arguments.resize((bytes + 7) / 8); }
     void point(std::size_t offset, std::uint32_t slot, std::size_t alignment = 1) {
       pointers.push_back({static_cast<std::uint32_t>(offset), slot, static_cast<std::uint32_t>(alignment)});
+    }
+    /// Points these members of a part of the body to the buffers of `slots`, in this order; nullptr skips one.
+    template <class Body, class Part, class... Members>
+    void point_all(const std::uint32_t* slots, const Body& body, const Part& part, Members... members) {
+      const auto one = [&](auto member, std::uint32_t slot) {
+        if constexpr (!std::is_null_pointer_v<decltype(member)>) point(offset_in(body, part.*member), slot);
+      };
+      (one(members, *slots++), ...);
     }
     void put(std::size_t offset, const void* address) { __builtin_memcpy(bytes() + offset, &address, sizeof address); }
   };
@@ -73,13 +89,6 @@ class launch_kernel final : public kernel {
   sequence<launch> launches_;
   sequence<device_memory> memory_;
 };
-
-/// Returns the offset of a member in a body.
-template <class Body, class Member>
-std::size_t offset_in(const Body& body, const Member& member) {
-  return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&member) -
-                                  reinterpret_cast<const std::byte*>(&body));
-}
 
 /// Adds one launch of a body. Its arguments are fixed, except for the pointers.
 template <class Body>

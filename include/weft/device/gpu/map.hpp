@@ -95,11 +95,7 @@ WEFT_HOST_DEVICE void store_group(const T (&from)[Count], T* to, std::uint32_t c
 }
 
 template <class P, int Count>
-struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
+struct map_body : map_arguments<P::inputs, P::outputs, P::constants>, plain_body {
   // With about 64 bytes in flight for each thread, bandwidth rather than latency limits a full GPU.
   static constexpr int unroll = reads_of<P> >= 3 ? 1 : reads_of<P> == 2 ? 2 : 4;
 

@@ -115,12 +115,7 @@ struct terms_of_row_gradients {
 
 /// Merges the splits of a column into moments or sums; one thread for each column.
 template <class S>
-struct merge_splits {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct merge_splits : plain_body {
   const S* sums;
   const S* reciprocal;  ///< if given, multiplies the second sum
   S* first;             ///< may be null
@@ -141,12 +136,7 @@ struct merge_splits {
   }
 };
 template <class T, class S>
-struct merge_moments_of_splits {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct merge_moments_of_splits : plain_body {
   const T* x;
   const S* sums;
   const S* scale;
@@ -184,12 +174,7 @@ struct merge_moments_of_splits {
 };
 
 template <class T, class S>
-struct normalize_batch : batch_parameters<S> {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct normalize_batch : batch_parameters<S>, plain_body {
   const T* x;
   const T* residual;
   T* y;
@@ -210,12 +195,7 @@ struct normalize_batch : batch_parameters<S> {
 
 /// Computes the gradient of x. If the mask comes from the result, the gradient after the ReLU has already been written.
 template <class T, class S, int Mask>
-struct gradients_of_batch {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct gradients_of_batch : plain_body {
   terms_of_batch_gradients<T, S, Mask == 1> of;
   T* dx;
   const S* of_scale;

@@ -61,12 +61,7 @@ struct state_scan {
 
 /// One row for each thread, for rows that are interleaved in memory, or short.
 template <class Scan>
-struct scan_by_threads : scan_arguments<Scan> {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct scan_by_threads : scan_arguments<Scan>, plain_body {
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
     const std::uint32_t row = at.block * threads + at.thread;

@@ -11,12 +11,7 @@ namespace weft::gpu {
 
 /// Copies a box of elements, one for each thread.
 template <class T>
-struct strided_copy_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct strided_copy_body : plain_body {
   const T* from;
   T* to;
   std::uint32_t elements, from_offset, to_offset;

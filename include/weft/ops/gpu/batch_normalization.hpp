@@ -75,13 +75,8 @@ kernel* prepare_batch_normalization(const prepare_context& p, device& d) {
     body.split = splits.shares.elements;
     body.splits = splits.shares.count;
     auto& l = add_body(*k, body, combine, blocks_of_threads(splits.columns));
-    l.point(offset_in(body, body.x), p.input_slots[0]);
-    l.point(offset_in(body, body.scale), p.input_slots[1]);
-    l.point(offset_in(body, body.offset), p.input_slots[2]);
-    l.point(offset_in(body, body.mean), p.output_slots[1]);
-    l.point(offset_in(body, body.variance), p.output_slots[2]);
-    l.point(offset_in(body, body.reciprocal), p.output_slots[3]);
-    l.point(offset_in(body, body.shift), p.output_slots[4]);
+    l.point_all(p.input_slots, body, body, &merge::x, &merge::scale, &merge::offset);
+    l.point_all(p.output_slots + 1, body, body, &merge::mean, &merge::variance, &merge::reciprocal, &merge::shift);
   }
   if (splits.rows > 0) {
     normalize body{};
@@ -89,13 +84,10 @@ kernel* prepare_batch_normalization(const prepare_context& p, device& d) {
     body.columns = divisor(splits.columns);
     body.relu = a.relu;
     auto& l = add_body(*k, body, apply, blocks_for(body.elements, 1));
-    l.point(offset_in(body, body.x), p.input_slots[0]);
-    l.point(offset_in(body, body.scale), p.input_slots[1]);
+    l.point_all(p.input_slots, body, body, &normalize::x, &normalize::scale);
     if (p.node.inputs.size() == 4) l.point(offset_in(body, body.residual), p.input_slots[3]);
-    l.point(offset_in(body, body.mean), p.output_slots[1]);
-    l.point(offset_in(body, body.reciprocal), p.output_slots[3]);
-    l.point(offset_in(body, body.shift), p.output_slots[4]);
-    l.point(offset_in(body, body.y), p.output_slots[0]);
+    l.point_all(p.output_slots, body, body, &normalize::y, &normalize::mean, nullptr, &normalize::reciprocal,
+                &normalize::shift);
   }
   k->keep(static_cast<device_memory&&>(splits.memory));
   return k.release();
@@ -125,12 +117,8 @@ kernel* prepare_masked_gradient(const prepare_context& p, device& d) {
   owned<launch_kernel> k(
       new launch_kernel(str_cat({"batch_normalization_gradient ", pieces.rows, "x", pieces.channels})));
   if (splits.columns == 0) return k.release();
-  const auto point = [&](auto& l, const auto& body, const auto& of) {
-    l.point(offset_in(body, of.x), p.input_slots[0]);
-    l.point(offset_in(body, of.scale), p.input_slots[1]);
-    l.point(offset_in(body, of.mean), p.input_slots[2]);
-    l.point(offset_in(body, of.reciprocal), p.input_slots[3]);
-    l.point(offset_in(body, of.shift), p.input_slots[4]);
+  const auto point = [&]<class Part>(auto& l, const auto& body, const Part& of) {
+    l.point_all(p.input_slots, body, of, &Part::x, &Part::scale, &Part::mean, &Part::reciprocal, &Part::shift);
   };
   if (splits.rows > 0) {
     sums body{};
@@ -159,9 +147,7 @@ kernel* prepare_masked_gradient(const prepare_context& p, device& d) {
     auto& l = add_body(*k, body, apply, blocks_for(body.elements, 1));
     point(l, body, body.of);
     l.point(offset_in(body, body.of.upstream), Mask == 2 ? p.output_slots[3] : p.input_slots[5]);
-    l.point(offset_in(body, body.of_scale), p.output_slots[1]);
-    l.point(offset_in(body, body.of_offset), p.output_slots[2]);
-    l.point(offset_in(body, body.dx), p.output_slots[0]);
+    l.point_all(p.output_slots, body, body, &write::dx, &write::of_scale, &write::of_offset);
   }
   k->keep(static_cast<device_memory&&>(splits.memory));
   return k.release();

@@ -19,12 +19,7 @@ namespace detail {
 
 /// The arguments of both directions. Indices out of range move nothing.
 template <class T>
-struct indexed_rows_arguments {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct indexed_rows_arguments : plain_body {
   const T* x;
   T* y;
   const void* indices;
@@ -120,8 +115,7 @@ kernel* make_indexed_rows(const prepare_context& p, Body b, const axis_rows& r, 
   for (std::size_t j = 0; j < lists.axes.rank; ++j) b.axes[j] = static_cast<std::uint32_t>(lists.axes[j]);
   auto& l = add_body(*k, b, code, blocks);
   l.blocks_y = splits;
-  l.point(offset_in(b, b.x), p.input_slots[0]);
-  l.point(offset_in(b, b.indices), p.input_slots[1]);
+  l.point_all(p.input_slots, b, b, &Body::x, &Body::indices);
   l.point(offset_in(b, b.y), p.output_slots[0]);
   if constexpr (requires { b.before; })
     if (p.node.inputs.size() > 2) l.point(offset_in(b, b.before), p.input_slots[2]);

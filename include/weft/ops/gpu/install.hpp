@@ -36,20 +36,23 @@ struct installed {
 
 #if WEFT_COMPILES_FOR_GPU
 /// Adds a launch that runs `work(0)` ... `work(n - 1)` in any order. `pointers` are the members of the work to which
-/// each step assigns the addresses of the operands and then those of the results; nullptr skips one.
+/// each step assigns the addresses of the operands and then those of the results; nullptr skips one. Returns null if
+/// n is 0.
 template <unsigned Threads = 256, class Work, class... Pointers>
-void add_each(launch_kernel& k, const prepare_context& p, const Work& work, std::size_t n, Pointers... pointers) {
-  if (n == 0) return;
+launch_kernel::launch* add_each(launch_kernel& k, const prepare_context& p, const Work& work, std::size_t n,
+                                Pointers... pointers) {
+  if (n == 0) return nullptr;
   const each<Work, Threads> body{work, n};
   auto& l = add_body(k, body, function_of<each<Work, Threads>>(p.node.op->name), body.blocks());
   std::size_t i = 0;
   const auto point = [&](auto pointer) {
     const std::size_t operands = p.node.inputs.size();
-    if constexpr (!std::is_same_v<decltype(pointer), std::nullptr_t>)
+    if constexpr (!std::is_null_pointer_v<decltype(pointer)>)
       l.point(offset_in(body, body.work.*pointer), i < operands ? p.input_slots[i] : p.output_slots[i - operands]);
     ++i;
   };
   (point(pointers), ...);
+  return &l;
 }
 /// Returns a kernel of one such launch.
 template <unsigned Threads = 256, class Work, class... Pointers>

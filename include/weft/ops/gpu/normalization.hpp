@@ -32,10 +32,8 @@ kernel* prepare_layer_normalization(const prepare_context& p, device&) {
   body.epsilon = static_cast<T>(attributes_of<layer_normalization_op<T, Centred>>(p.node).epsilon);
   const std::size_t blocks = share_rows(body, of);
   auto& l = add_body(*k, body, code, blocks);
-  l.point(offset_in(body, body.x), p.input_slots[0]);
-  l.point(offset_in(body, body.scale), p.input_slots[1]);
-  l.point(offset_in(body, body.y), p.output_slots[0]);
-  l.point(offset_in(body, body.reciprocals), p.output_slots[1]);
+  l.point_all(p.input_slots, body, body, &body_type::x, &body_type::scale);
+  l.point_all(p.output_slots, body, body, &body_type::y, &body_type::reciprocals);
   if constexpr (Centred) {
     l.point(offset_in(body, body.offset), p.input_slots[2]);
     l.point(offset_in(body, body.means), p.output_slots[2]);
@@ -53,10 +51,8 @@ kernel* prepare_layer_normalization_gradient(const prepare_context& p, device& d
   column_splits splits(p.node.op->name, p, d, of.rows, of.columns, sizeof(T));
   owned<launch_kernel> k(new launch_kernel(str_cat({p.node.op->name, " ", of.rows, "x", of.columns})));
   if (of.columns == 0) return k.release();
-  const auto point = [&](auto& l, const auto& body, const auto& to) {
-    l.point(offset_in(body, to.x), p.input_slots[0]);
-    l.point(offset_in(body, to.upstream), p.input_slots[2]);
-    l.point(offset_in(body, to.reciprocals), p.input_slots[3]);
+  const auto point = [&]<class Part>(auto& l, const auto& body, const Part& to) {
+    l.point_all(p.input_slots, body, to, &Part::x, nullptr, &Part::upstream, &Part::reciprocals);
     if constexpr (Centred) l.point(offset_in(body, to.means), p.input_slots[4]);
   };
   // Computes the sums first, because the gradient of x may overwrite x or the upstream gradient.

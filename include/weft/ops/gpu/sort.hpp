@@ -19,8 +19,7 @@ kernel* make_sort(const prepare_context& p, Body b, const sort_arguments<T>& s, 
   auto* k = new launch_kernel(static_cast<std::string&&>(what));
   auto& l = add_body(*k, b, code, blocks);
   l.point(offset_in(b, b.x), p.input_slots[0]);
-  l.point(offset_in(b, b.values), p.output_slots[0]);
-  l.point(offset_in(b, b.indices), p.output_slots[1]);
+  l.point_all(p.output_slots, b, b, &Body::values, &Body::indices);
   return k;
 }
 

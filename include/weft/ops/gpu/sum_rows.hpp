@@ -44,20 +44,13 @@ struct index_lists : row_lists {
 };
 
 /// Each thread checks one position: whether its index occurs for the first time, and where it occurs next.
-struct first_places_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct first_places_work {
   index_lists of;
   std::int64_t* places[max_row_lists];
   std::uint32_t* next;
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    const std::uint32_t k = at.block * threads + at.thread;
-    if (k >= of.all) return;
+  WEFT_HOST_DEVICE void operator()(std::size_t at) const {
+    const auto k = static_cast<std::uint32_t>(at);
     const std::int64_t mine = of.index(k);
     bool first = mine >= 0;
     for (std::uint32_t j = 0; j < k && first; ++j) first = of.index(j) != mine;
@@ -71,30 +64,21 @@ struct first_places_body {
 
 /// Each thread sums one column of one result, following the next occurrences of its index.
 template <class T>
-struct sum_rows_body {
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
+struct sum_rows_work {
   row_lists lists;
-  std::uint32_t work;
   divisor inner;
   const T* x[max_row_lists];
   T* sums[max_row_lists];
   const std::int64_t* places[max_row_lists];
   const std::uint32_t* next;
 
-  template <int>
-  WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
-    for (std::uint32_t i = at.block * threads + at.thread; i < work; i += at.blocks * threads) {
-      const std::uint32_t k = inner.divide(i), column = i - k * inner.extent, l = lists.list_of(k);
-      const std::uint32_t here = k - lists.begin[l];
-      if (places[l][here] < 0) continue;
-      T sum = row(k)[column];
-      for (std::uint32_t j = next[k]; j < lists.all; j = next[j]) sum = static_cast<T>(sum + row(j)[column]);
-      sums[l][here * inner.extent + column] = sum;
-    }
+  WEFT_HOST_DEVICE void operator()(std::size_t at) const {
+    const auto i = static_cast<std::uint32_t>(at), k = inner.divide(i), column = i - k * inner.extent;
+    const std::uint32_t l = lists.list_of(k), here = k - lists.begin[l];
+    if (places[l][here] < 0) return;
+    T sum = row(k)[column];
+    for (std::uint32_t j = next[k]; j < lists.all; j = next[j]) sum = static_cast<T>(sum + row(j)[column]);
+    sums[l][here * inner.extent + column] = sum;
   }
 
  private:
@@ -107,11 +91,9 @@ struct sum_rows_body {
 /// Compares all pairs of indices. Up to some ten thousand indices, this costs less than the sums.
 template <class T>
 kernel* prepare_sum_rows(const prepare_context& p, device& d) {
-  static const function find = function_of<first_places_body>("first places");
-  static const function add = function_of<sum_rows_body<T>>("sum_rows");
   const axis_rows rows(p.inputs[0].extents, 0);
-  first_places_body first{};
-  sum_rows_body<T> sums{};
+  first_places_work first{};
+  sum_rows_work<T> sums{};
   const std::size_t lists = p.node.inputs.size() / 2;
   std::size_t all = 0;
   for (std::size_t i = 0; i < lists; ++i) {
@@ -127,7 +109,7 @@ kernel* prepare_sum_rows(const prepare_context& p, device& d) {
   first.next = reinterpret_cast<std::uint32_t*>(next.data());
   first.of.all = static_cast<std::uint32_t>(all);
   first.of.rows = static_cast<std::uint32_t>(rows.extent);
-  auto& f = add_body(*k, first, find, (all + first.threads - 1) / first.threads);
+  auto& f = *add_each(*k, p, first, all);
   for (std::size_t i = 0; i < lists; ++i) {
     f.point(offset_in(first, first.of.indices[i]), p.input_slots[2 * i + 2]);
     f.point(offset_in(first, first.places[i]), p.output_slots[2 * i + 1]);
@@ -135,8 +117,7 @@ kernel* prepare_sum_rows(const prepare_context& p, device& d) {
   sums.lists = first.of;
   sums.next = first.next;
   sums.inner = divisor(static_cast<std::uint32_t>(rows.inner));
-  sums.work = static_cast<std::uint32_t>(all * rows.inner);
-  auto& s = add_body(*k, sums, add, blocks_for(sums.work, 1));
+  auto& s = *add_each(*k, p, sums, all * rows.inner);
   for (std::size_t i = 0; i < lists; ++i) {
     s.point(offset_in(sums, sums.x[i]), p.input_slots[2 * i + 1]);
     s.point(offset_in(sums, sums.sums[i]), p.output_slots[2 * i]);

@@ -93,14 +93,10 @@ inline constexpr std::size_t most_together = max_argument_bytes / sizeof(updated
 
 /// Updates `Count` adjacent elements at a time, of one of at most `Most` variables.
 template <class Optimizer, class T, int Count, std::size_t Most>
-struct update_body {
+struct update_body : plain_body {
   static constexpr std::size_t slots = weft::detail::slots_of<Optimizer>;
   static constexpr std::uint32_t scalars = weft::detail::scalars_of<Optimizer>;
   static constexpr std::size_t arrays = updated_variable<Optimizer, T>::arrays;
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
   static constexpr int unroll = arrays >= 3 ? 1 : 2;  // as in maps: about 64 bytes in flight for each thread
 
   std::uint32_t variables;
@@ -211,13 +207,8 @@ struct update_body {
 
 /// Updates one element at a time, in the rows that have indices.
 template <class Optimizer, class T>
-struct row_update_body {
+struct row_update_body : plain_body {
   using whole = update_body<Optimizer, T, 1, 1>;
-  static constexpr unsigned threads = 256;
-  static constexpr int phases = 1;
-  using block_memory = nothing;
-  using thread_memory = nothing;
-
   std::uint32_t elements, rows;  ///< elements of the gradient; rows of the variable
   divisor inner;
   const std::int64_t* number;

@@ -17,13 +17,12 @@ struct suppression_options {
 
 /// Boxes must be `[n, 4]`.
 template <class Dims>
-struct boxes_are_not_of_4 : mistake<Dims::rank != 2 || Dims::spec[Dims::rank > 1 ? 1 : 0] != 4> {};
+struct boxes_are_not_of_4 : mistake<(Dims::rank != 2 || Dims::spec[1] != 4)> {};
 
 /// There must be one score for each box, and at least one index to return.
 template <class Boxes, class Scores, int Max>
-            struct scores_do_not_fit_boxes : mistake < Scores::rank !=
-        1 ||
-    Max<1 || (Scores::rank == 1 && Boxes::rank > 0 && Scores::spec[0] != Boxes::spec[0])> {};
+struct scores_do_not_fit_boxes
+    : mistake<(Scores::rank != 1 || Max < 1 || (Boxes::rank > 0 && Scores::spec[0] != Boxes::spec[0]))> {};
 
 WEFT_COLD_BEGIN
 
@@ -51,9 +50,8 @@ template <Expression A, Expression B>
   using mistaken = first_mistake<boxes_are_not_of_4<dims_t<A>>, boxes_are_not_of_4<dims_t<B>>, not_floating<T>,
                                  element_types_differ<T, value_t<B>>>;
   static_assert(correct<mistaken>, "box_iou: needs boxes [n, 4] and [m, 4], both float or both double");
-  if constexpr (correct<mistaken>) {
-    const auto x = materialize(a);
-    const auto y = transpose<1, 0>(b);
+  return detail::unless<mistaken>(a, b, [](const auto& x, const auto& rows) {
+    const auto y = transpose<1, 0>(rows);
     const auto side = [&]<int Index>(std::integral_constant<int, Index>) {
       const auto shared = minimum(slice<1, Index + 2, 1>(x), slice<0, Index + 2, 1>(y)) -
                           maximum(slice<1, Index, 1>(x), slice<0, Index, 1>(y));
@@ -64,9 +62,7 @@ template <Expression A, Expression B>
     const auto of_b = materialize((slice<0, 2, 1>(y) - slice<0, 0, 1>(y)) * (slice<0, 3, 1>(y) - slice<0, 1, 1>(y)));
     const auto all = materialize(of_a + of_b - shared);
     return materialize(select(all > 0, shared / select(all > 0, all, T(1)), T(0)));
-  } else {
-    return detail::after_mistake<T, dims_t<A>>(a, b);
-  }
+  });
 }
 
 /// Returns the indices of boxes `[n, 4]` by descending scores `[n]`, without boxes that overlap a better one: at most

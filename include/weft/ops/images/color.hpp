@@ -31,7 +31,7 @@ auto mix_colors(const Expr& images, const double (&table)[3][Columns]) {
   tensor<T, dims<3, Columns>> matrix;
   for (int i = 0; i < 3; ++i)
     for (int j = 0; j < Columns; ++j) matrix(i, j) = static_cast<T>(table[i][j]);
-  return matmul(images, matrix);
+  return unless<color_mistake<Expr>>(images, [&](const auto& x) { return matmul(x, matrix); });
 }
 
 template <class Expr>
@@ -65,8 +65,7 @@ template <Expression Expr>
 [[nodiscard]] auto rgb_to_grayscale(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "rgb_to_grayscale: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::unless<color_mistake<Expr>>(
-      images, [](const auto& x) { return detail::mix_colors<1>(x, {{0.2989}, {0.5870}, {0.1140}}); });
+  return detail::mix_colors<1>(images, {{0.2989}, {0.5870}, {0.1140}});
 }
 
 /// Repeats a channel, `[..., 1]`, three times (tf.image.grayscale_to_rgb).
@@ -98,39 +97,31 @@ template <Expression Expr>
 [[nodiscard]] auto rgb_to_yuv(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "rgb_to_yuv: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::unless<color_mistake<Expr>>(images, [](const auto& x) {
-    return detail::mix_colors<3>(
-        x, {{0.299, -0.14714119, 0.61497538}, {0.587, -0.28886916, -0.51496512}, {0.114, 0.43601035, -0.10001026}});
-  });
+  return detail::mix_colors<3>(
+      images, {{0.299, -0.14714119, 0.61497538}, {0.587, -0.28886916, -0.51496512}, {0.114, 0.43601035, -0.10001026}});
 }
 /// The inverse of rgb_to_yuv (tf.image.yuv_to_rgb).
 template <Expression Expr>
 [[nodiscard]] auto yuv_to_rgb(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "yuv_to_rgb: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::unless<color_mistake<Expr>>(images, [](const auto& x) {
-    return detail::mix_colors<3>(x, {{1, 1, 1}, {0, -0.394642334, 2.03206185}, {1.13988303, -0.58062185, 0}});
-  });
+  return detail::mix_colors<3>(images, {{1, 1, 1}, {0, -0.394642334, 2.03206185}, {1.13988303, -0.58062185, 0}});
 }
 /// Converts RGB to a brightness and two differences of colour, as in NTSC (tf.image.rgb_to_yiq).
 template <Expression Expr>
 [[nodiscard]] auto rgb_to_yiq(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "rgb_to_yiq: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::unless<color_mistake<Expr>>(images, [](const auto& x) {
-    return detail::mix_colors<3>(
-        x, {{0.299, 0.59590059, 0.2115}, {0.587, -0.27455667, -0.52273617}, {0.114, -0.32134392, 0.31119955}});
-  });
+  return detail::mix_colors<3>(
+      images, {{0.299, 0.59590059, 0.2115}, {0.587, -0.27455667, -0.52273617}, {0.114, -0.32134392, 0.31119955}});
 }
 /// The inverse of rgb_to_yiq (tf.image.yiq_to_rgb).
 template <Expression Expr>
 [[nodiscard]] auto yiq_to_rgb(const Expr& images) {
   static_assert(correct<color_mistake<Expr>>,
                 "yiq_to_rgb: needs float or double images [..., height, width, 3]: cast<float>(x) / 255");
-  return detail::unless<color_mistake<Expr>>(images, [](const auto& x) {
-    return detail::mix_colors<3>(
-        x, {{1, 1, 1}, {0.95598634, -0.27201283, -1.10674021}, {0.6208248, -0.64720424, 1.70423049}});
-  });
+  return detail::mix_colors<3>(
+      images, {{1, 1, 1}, {0.95598634, -0.27201283, -1.10674021}, {0.6208248, -0.64720424, 1.70423049}});
 }
 
 /// Adds a number (tf.image.adjust_brightness).

@@ -16,21 +16,6 @@ struct conv2d_transpose_options {
 
 namespace detail {
 
-/// The window options of the convolution, with a padding that no longer depends on an extent. The result of
-/// padding::same is a multiple of the stride, so its padding is the excess of the window over the stride.
-constexpr window_options windows_of(const conv2d_transpose_options& o, std::int64_t height, std::int64_t width) {
-  window_options w{o.stride, o.pad, o.dilation};
-  if (!o.pad.by_result) return w;
-  const auto excess = [](std::int64_t window, int dilation, int stride) {
-    const std::int64_t all = (window - 1) * dilation + 1 - stride;
-    return all > 0 ? static_cast<int>(all) : 0;
-  };
-  const int rows = excess(height, o.dilation.height, o.stride.height),
-            columns = excess(width, o.dilation.width, o.stride.width);
-  w.pad = padding::of(rows / 2, rows - rows / 2, columns / 2, columns - columns / 2);
-  return w;
-}
-
 /// Returns an extent of the result minus the stride times the extent of the images.
 constexpr std::int64_t transposed_excess(std::int64_t window, int stride, int dilation, int before, int after,
                                          int output_padding, bool same) {
@@ -61,10 +46,6 @@ constexpr bool sensible(const conv2d_transpose_options& o) {
          fits(o.output_padding.width, o.stride.width);
 }
 
-constexpr bool transposed_channels_fit(const shape& images, const shape& filters) {
-  return images.rank != 4 || filters.rank != 4 || images[3] == filters[3];
-}
-
 constexpr bool transpose_has_elements(const shape& images, const shape& filters, const conv2d_transpose_options& o) {
   if (images.rank != 4 || filters.rank != 4 || !sensible(o) || !window_is_known(filters)) return true;
   return filters[0] > 0 && filters[1] > 0 &&
@@ -76,7 +57,8 @@ constexpr bool transpose_has_elements(const shape& images, const shape& filters,
 
 /// The last extent of the filters must be the channels of the images: filters are [height, width, out, in].
 template <class Images, class Filters>
-struct conv2d_transpose_channels_differ : mistake<!detail::transposed_channels_fit(Images::spec, Filters::spec)> {};
+struct conv2d_transpose_channels_differ
+    : mistake<(Images::rank == 4 && Filters::rank == 4 && Images::spec[3] != Filters::spec[3])> {};
 
 /// Strides and dilations must be at least 1, paddings at least 0, and output paddings less than the stride, and 0 with
 /// padding::same.
@@ -104,12 +86,22 @@ using conv2d_transpose_result = dims<
     transposed_extent<extent_at<Images, 2>::value, O.stride.width, transposed_columns_excess(Filters::spec[1], O)>(),
     extent_at<Filters, 2>::value>;
 
-/// The attributes, with all paddings as numbers.
+/// The attributes, with all paddings as numbers. The result of padding::same is a multiple of the stride, so its
+/// padding is the excess of the window over the stride.
 constexpr window_attributes transposed_windows(const conv2d_transpose_options& o, std::int64_t height,
                                                std::int64_t width) {
-  const window_options w = windows_of(o, height, width);
-  return {w.stride.height, w.stride.width, w.dilation.height, w.dilation.width,
-          w.pad.top,       w.pad.bottom,   w.pad.left,        w.pad.right};
+  padding pad = o.pad;
+  if (pad.by_result) {
+    const auto excess = [](std::int64_t window, int dilation, int stride) {
+      const std::int64_t all = (window - 1) * dilation + 1 - stride;
+      return all > 0 ? static_cast<int>(all) : 0;
+    };
+    const int rows = excess(height, o.dilation.height, o.stride.height),
+              columns = excess(width, o.dilation.width, o.stride.width);
+    pad = padding::of(rows / 2, rows - rows / 2, columns / 2, columns - columns / 2);
+  }
+  return {o.stride.height, o.stride.width, o.dilation.height, o.dilation.width,
+          pad.top,         pad.bottom,     pad.left,          pad.right};
 }
 
 /// Calls a transposed convolution whose result has these extents over tensors.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/arrays/transpose.hpp>
 #include <weft/ops/images/conv2d_transpose.hpp>
 #include <weft/ops/images/convolution.hpp>
@@ -44,17 +43,14 @@ constexpr bool sensible(const conv3d_transpose_options& o) { return sensible(o.s
 /// Filters of conv3d must be of rank 5: depth, height, width, channels of the volumes, filters. All but the last extent
 /// are static.
 template <class Filters>
-            struct filters_are_not_of_rank_5 : mistake < Filters::rank !=
-        5 ||
-    Filters::spec[0] < 1 || Filters::spec[Filters::rank > 1 ? 1 : 0] < 1 ||
-    Filters::spec[Filters::rank > 2 ? 2 : 0] < 1 || Filters::spec[Filters::rank > 3 ? 3 : 0]<0> {};
+struct filters_are_not_of_rank_5 : mistake<(Filters::rank != 5 || Filters::spec[0] < 1 || Filters::spec[1] < 1 ||
+                                            Filters::spec[2] < 1 || Filters::spec[3] < 0)> {};
 
 /// The channels of the filters (the fourth extent of conv3d's, the fifth of conv3d_transpose's) differ from the
 /// channels of the volumes (the fifth extent).
 template <class Volumes, class Filters, std::size_t Axis>
 struct conv3d_channels_differ
-    : mistake<(Volumes::rank == 5 && Filters::rank == 5 &&
-               Volumes::spec[Volumes::rank > 4 ? 4 : 0] != Filters::spec[Filters::rank > Axis ? Axis : 0])> {};
+    : mistake<(Volumes::rank == 5 && Filters::rank == 5 && Volumes::spec[4] != Filters::spec[Axis])> {};
 
 /// Strides and dilations must be at least 1, paddings at least 0, and output paddings less than the stride, and 0 with
 /// padding3d::same.
@@ -64,9 +60,8 @@ struct conv3d_options_out_of_range : mistake<!detail::sensible(Options)> {};
 /// The filter is larger than the padded volume.
 template <class Volumes, class Filters, conv3d_options O>
 struct filter_is_larger_than_volume
-    : mistake<(Filters::rank == 5 &&
-               !detail::window_fits_volume(Volumes::spec, Filters::spec[0], Filters::spec[Filters::rank > 1 ? 1 : 0],
-                                           Filters::spec[Filters::rank > 2 ? 2 : 0], O.stride, O.pad, O.dilation))> {};
+    : mistake<(Filters::rank == 5 && !detail::window_fits_volume(Volumes::spec, Filters::spec[0], Filters::spec[1],
+                                                                 Filters::spec[2], O.stride, O.pad, O.dilation))> {};
 
 namespace detail {
 
@@ -90,13 +85,10 @@ auto windows_of_depth(const X& x) {
   constexpr int channels = Window * static_cast<int>(D::spec[4]);
   using Windows =
       dims<extent_at<D, 0>::value, extent_at<Depth, 0>::value, extent_at<dims_t<decltype(planes)>, 2>::value, channels>;
-  using To = dims<extent_at<D, 0>::value, extent_at<Depth, 0>::value, extent_at<D, 2>::value, extent_at<D, 3>::value,
-                  channels>;
-  const shape from = extents_of(x);
   const window_call call = call_windows(extents_of(planes), Window, 1, channels, Along);
   const auto windows =
       call_operation<depth_windows_op<T>, T, Windows>(call.result, {call.attributes, Window, 1, false}, planes);
-  return under_extents<To>(windows, shape(from[0], call.result[1], from[2], from[3], channels));
+  return with_slices_of<2>(windows, x);
 }
 
 /// Returns filters `[height, width, depth * channels, filters]` for `[depth, height, width, channels, filters]`.
@@ -106,16 +98,6 @@ auto with_depth_in_channels(const Filters& filters) {
     return merge_axes<0>(filters);
   else
     return merge_axes<2>(transpose<1, 2, 0, 3, 4>(filters));
-}
-
-/// Returns a result of images `[batch * depth, height, width, channels]` as volumes.
-template <class Depth, class First, class Images>
-auto as_volumes(const Images& y, const shape& volumes) {
-  using Y = dims_t<Images>;
-  using To = dims<extent_at<First, 0>::value, extent_at<Depth, 0>::value, extent_at<Y, 1>::value,
-                  extent_at<Y, 2>::value, extent_at<Y, 3>::value>;
-  const shape flat = extents_of(y);
-  return under_extents<To>(y, shape(volumes[0], volumes[1], flat[1], flat[2], flat[3]));
 }
 
 }  // namespace detail
@@ -183,10 +165,7 @@ template <conv3d_transpose_options Options = conv3d_transpose_options{}, Express
     const auto sums =
         call_operation<fold_op<T>, T, Sums>(shape(from[0], depth, extents_of(windows)[2], channels),
                                             {detail::transposed_windows(along, window, 1), window, 1, false}, windows);
-    using Y = dims_t<decltype(y)>;
-    using To = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value, detail::extent_at<Y, 1>::value,
-                    detail::extent_at<Y, 2>::value, channels>;
-    return detail::under_extents<To>(sums, shape(from[0], depth, extents_of(y)[1], extents_of(y)[2], channels));
+    return detail::with_slices_of<1>(sums, y);
   });
 }
 

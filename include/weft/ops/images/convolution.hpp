@@ -18,18 +18,6 @@ struct conv2d_options {
   size2d dilation = 1;
 };
 
-/// Convolves images `[batch, height, width, channels]` with filters `[height, width, channels, filters]`, without
-/// reversing the filters, as is usual in deep learning (tf.nn.conv2d). The result is ``[batch, height', width',
-/// filters]``; `Options` contains stride, padding and dilation:
-///
-///     conv2d(images, filters)  // stride 1, the same height and width
-///     conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)
-///
-/// Elementwise operations on the result, as in `relu(conv2d(x, w) + b)`, run in the same kernel. Convolutions of half
-/// and bfloat16 are summed in float and rounded once, before any elementwise operation; so are their gradients.
-template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
-[[nodiscard]] auto conv2d(const A& images, const B& filters);
-
 namespace detail {
 
 constexpr window_options windows_of(const conv2d_options& o) { return {o.stride, o.pad, o.dilation}; }
@@ -135,10 +123,6 @@ WEFT_INSTANTIATE(void gradient_of_declared<convolution_op<float>>(gradient_conte
 WEFT_INSTANTIATE(void gradient_of_declared<convolution_input_gradient_op<float>>(gradient_context&));
 WEFT_INSTANTIATE(void gradient_of_declared<convolution_filter_gradient_op<float>>(gradient_context&));
 
-constexpr bool channels_fit(const shape& images, const shape& filters) {
-  return images.rank != 4 || filters.rank != 4 || images[3] == filters[2];
-}
-
 constexpr bool window_is_known(const shape& filters) {
   return filters.rank != 4 || (filters[0] >= 0 && filters[1] >= 0);
 }
@@ -156,7 +140,8 @@ struct filters_are_not_of_rank_4 : mistake<Filters::rank != 4> {};
 
 /// The channels of the filters (the third extent) differ from the channels of the images (the fourth extent).
 template <class Images, class Filters>
-struct conv2d_channels_differ : mistake<!detail::channels_fit(Images::spec, Filters::spec)> {};
+struct conv2d_channels_differ
+    : mistake<(Images::rank == 4 && Filters::rank == 4 && Images::spec[3] != Filters::spec[2])> {};
 
 /// The filter is larger than the padded image.
 template <class Images, class Filters, conv2d_options Options>
@@ -212,8 +197,17 @@ auto convolve(const X& x, const Filters& w, More... more) {
 
 }  // namespace detail
 
-template <conv2d_options Options, Expression A, Expression B>
-auto conv2d(const A& images, const B& filters) {
+/// Convolves images `[batch, height, width, channels]` with filters `[height, width, channels, filters]`, without
+/// reversing the filters, as is usual in deep learning (tf.nn.conv2d). The result is ``[batch, height', width',
+/// filters]``; `Options` contains stride, padding and dilation:
+///
+///     conv2d(images, filters)  // stride 1, the same height and width
+///     conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)
+///
+/// Elementwise operations on the result, as in `relu(conv2d(x, w) + b)`, run in the same kernel. Convolutions of half
+/// and bfloat16 are summed in float and rounded once, before any elementwise operation; so are their gradients.
+template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
+[[nodiscard]] auto conv2d(const A& images, const B& filters) {
   using T = value_t<A>;
   using DA = dims_t<A>;
   using DB = dims_t<B>;

@@ -6,17 +6,11 @@
 /// Depthwise convolutions. Not part of <weft/weft.hpp>.
 namespace weft {
 
-namespace detail {
-
-constexpr bool depthwise_fits(const shape& images, const shape& filters) {
-  return images.rank != 4 || filters.rank != 4 || (images[3] == filters[2] && filters[2] > 0 && filters[3] > 0);
-}
-
-}  // namespace detail
-
 /// The filters must have the channels of the images; the numbers of channels and the multiplier must be static.
 template <class Images, class Filters>
-struct depthwise_channels_differ : mistake<!detail::depthwise_fits(Images::spec, Filters::spec)> {};
+struct depthwise_channels_differ
+    : mistake<(Images::rank == 4 && Filters::rank == 4 &&
+               (Images::spec[3] != Filters::spec[2] || Filters::spec[2] < 1 || Filters::spec[3] < 1))> {};
 
 /// The first mistake in the extents of a depthwise convolution, if any.
 template <class Images, class Filters, conv2d_options Options>

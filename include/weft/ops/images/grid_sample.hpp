@@ -32,22 +32,6 @@ template <class Dims, int Height, int Width>
 struct affine_grid_does_not_fit : mistake<!(Dims::rank == 3 && Dims::spec[Dims::rank > 1 ? 1 : 0] == 2 &&
                                             Dims::spec[Dims::rank > 2 ? 2 : 0] == 3 && 1 <= Height && 1 <= Width)> {};
 
-namespace detail {
-
-/// Samples images or volumes at a grid.
-template <grid_sample_options O, class X, class Grid>
-auto sample_grid(const X& x, const Grid& grid) {
-  const auto [weights, pixels] =
-      find_taps<O.mode>(x, grid, O.outside, O.align_corners ? device::grid_units::corners : device::grid_units::edges);
-  const auto rows = merge_axes<1>(x);
-  if constexpr (dims_t<X>::rank == 4)
-    return sum_taps(rows, weights, pixels);
-  else
-    return sum_taps(merge_axes<1>(rows), weights, pixels);
-}
-
-}  // namespace detail
-
 /// Returns images `[batch, height, width, channels]` at the positions of a grid `[batch, h, w, 2]`: `[batch, h, w,
 /// channels]` (torch.nn.functional.grid_sample). A position is (x, y), from (-1, -1) in the upper left corner to (1, 1)
 /// in the lower right one. Volumes `[batch, depth, height, width, channels]` have grids `[batch, d, h, w, 3]` of (x, y,
@@ -68,10 +52,11 @@ template <grid_sample_options Options = grid_sample_options{}, Expression Expr, 
       correct<mistaken>,
       "grid_sample: needs images [batch, height, width, channels] and a grid [batch, h, w, 2], or volumes and "
       "a grid [batch, d, h, w, 3], all float or all double");
-  if constexpr (correct<mistaken>)
-    return detail::sample_grid<Options>(materialize(images), materialize(grid));
-  else
-    return detail::after_mistake<T, D>(images, grid);
+  return detail::unless<mistaken>(images, grid, []<class X>(const X& x, const auto& positions) {
+    const auto [weights, pixels] = detail::find_taps<Options.mode>(
+        x, positions, Options.outside, Options.align_corners ? device::grid_units::corners : device::grid_units::edges);
+    return detail::sum_taps(detail::merge_axes<1, dims_t<X>::rank - 2>(x), weights, pixels);
+  });
 }
 
 /// Returns the grid of an affine map for each element of a batch, `[batch, Height, Width, 2]`

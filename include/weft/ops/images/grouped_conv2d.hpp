@@ -6,20 +6,13 @@
 /// Grouped convolutions. Not part of <weft/weft.hpp>.
 namespace weft {
 
-namespace detail {
-
-constexpr bool groups_fit(const shape& images, const shape& filters, int groups) {
-  if (images.rank != 4 || filters.rank != 4) return true;
-  return groups > 0 && images[3] > 0 && filters[2] > 0 && filters[3] > 0 && filters[3] % groups == 0 &&
-         images[3] == filters[2] * groups;
-}
-
-}  // namespace detail
-
 /// The images must have `Groups` times the channels of the filters, and the number of filters must be a multiple of
 /// `Groups`.
 template <class Images, class Filters, int Groups>
-struct conv2d_groups_do_not_fit : mistake<!detail::groups_fit(Images::spec, Filters::spec, Groups)> {};
+struct conv2d_groups_do_not_fit
+    : mistake<(Images::rank == 4 && Filters::rank == 4 &&
+               (Groups < 1 || Filters::spec[2] < 1 || Filters::spec[3] < 1 ||
+                Filters::spec[3] % (Groups < 1 ? 1 : Groups) != 0 || Images::spec[3] != Filters::spec[2] * Groups))> {};
 
 /// The first mistake in the extents of a grouped convolution, if any.
 template <class Images, class Filters, int Groups, conv2d_options Options>

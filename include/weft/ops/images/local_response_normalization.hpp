@@ -32,12 +32,6 @@ auto ones_near_diagonal(int radius) {
   return band;
 }
 
-inline void check_depth_radius(int radius) {
-  if (radius < 0)
-    throw error(error_code::invalid_argument, "local_response_normalization",
-                {"depth_radius must be at least 0; it is ", radius});
-}
-
 }  // namespace detail
 
 /// Returns x / (bias + alpha * s)^beta, where s is the sum of the squares of the element and its `depth_radius`
@@ -53,16 +47,15 @@ template <Expression Expr>
   static_assert(correct<mistaken>,
                 "local_response_normalization: needs float or double, [..., channels] with a number of channels known "
                 "at compile time: cast<float>(x)");
-  if constexpr (correct<mistaken>) {
-    detail::check_depth_radius(options.depth_radius);
-    const auto images = materialize(x);
-    const auto sums =
-        matmul(square(images), detail::ones_near_diagonal<T, static_extent<Expr, -1>()>(options.depth_radius));
-    return materialize(images * pow(static_cast<T>(options.bias) + static_cast<T>(options.alpha) * sums,
-                                    static_cast<T>(-options.beta)));
-  } else {
-    return detail::same_after_mistake(x);
-  }
+  return detail::unless<mistaken>(x, [&](const auto& images) {
+    if (options.depth_radius < 0)
+      throw error(error_code::invalid_argument, "local_response_normalization",
+                  {"depth_radius must be at least 0; it is ", options.depth_radius});
+    const auto band = detail::ones_near_diagonal<T, static_extent<decltype(images), -1>()>(options.depth_radius);
+    return materialize(images *
+                       pow(static_cast<T>(options.bias) + static_cast<T>(options.alpha) * matmul(square(images), band),
+                           static_cast<T>(-options.beta)));
+  });
 }
 
 template <auto...>

@@ -42,12 +42,6 @@ auto differences(const X& x) {
   return materialize(slice<Axis, 1, -1>(x) - slice<Axis, 0, extent_of<dims_t<X>, Axis>() - extent<1>>(x));
 }
 
-/// Returns the number of elements of an image: a number or a scalar node.
-template <class T, class X>
-auto elements_of_image(const X& x) {
-  return number_as<T>(extent_as<T, 1>(x) * extent_as<T, 2>(x) * extent_as<T, 3>(x));
-}
-
 /// Returns the means of windows, weighted by a Gaussian along both axes.
 template <int Window, class X>
 auto gaussian_means(const X& x, double sigma) {
@@ -133,7 +127,8 @@ template <Expression Expr>
   return detail::unless<measure_mistake<Expr>>(images, [&](const auto& x) {
     const auto centered = materialize(x - mean<1, 2, 3, keep_dims>(x));
     const auto deviation = materialize(sqrt(mean<1, 2, 3, keep_dims>(square(centered))));
-    const auto elements = detail::elements_of_image<T>(x);
+    const auto elements =
+        detail::number_as<T>(detail::extent_as<T, 1>(x) * detail::extent_as<T, 2>(x) * detail::extent_as<T, 3>(x));
     if constexpr (Expression<std::remove_cvref_t<decltype(elements)>>)
       return materialize(centered / maximum(deviation, rsqrt(elements)));
     else

@@ -10,24 +10,8 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Returns the largest element of each window of images `[batch, height, width, channels]`, for each channel
-/// (tf.nn.max_pool2d): `max_pool2d<2>(x)` halves height and width. By default, windows do not overlap. The gradient
-/// goes to the first maximum of a window, row by row, as in PyTorch and TensorFlow. If a window contains NaN, its value
-/// is NaN, as for `max`, and the gradient goes to the window's last NaN, as in PyTorch. TensorFlow's CPU kernel skips
-/// NaNs, which hides errors in training.
-template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
-[[nodiscard]] auto max_pool2d(const Expr& images);
-
 /// Makes average pools count padding as zeros (PyTorch's count_include_pad, its default).
 inline constexpr bool count_padding = true;
-
-/// Returns the mean of each window of images `[batch, height, width, channels]`, for each channel (tf.nn.avg_pool2d).
-/// By default, windows at the edges average only the elements inside the image, as in TensorFlow. `avg_pool2d<3, 1,
-/// padding::of(1), count_padding>(x)` divides by the whole window, like PyTorch's default. Elements of half and
-/// bfloat16 are summed in float and rounded once; so are the gradients of all pools.
-template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, bool CountPadding = false,
-          Expression Expr>
-[[nodiscard]] auto avg_pool2d(const Expr& images);
 
 namespace detail {
 
@@ -173,8 +157,13 @@ auto pool(const X& x) {
 
 }  // namespace detail
 
-template <size2d Window, size2d Stride, padding Padding, Expression Expr>
-auto max_pool2d(const Expr& images) {
+/// Returns the largest element of each window of images `[batch, height, width, channels]`, for each channel
+/// (tf.nn.max_pool2d): `max_pool2d<2>(x)` halves height and width. By default, windows do not overlap. The gradient
+/// goes to the first maximum of a window, row by row, as in PyTorch and TensorFlow. If a window contains NaN, its value
+/// is NaN, as for `max`, and the gradient goes to the window's last NaN, as in PyTorch. TensorFlow's CPU kernel skips
+/// NaNs, which hides errors in training.
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
+[[nodiscard]] auto max_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
                 "max_pool2d: needs floating-point images that are not smaller than the window: cast<float>(x)");
@@ -182,8 +171,13 @@ auto max_pool2d(const Expr& images) {
       images, [](const auto& x) { return detail::pool<pool_kind::max, Window, Stride, Padding>(x); });
 }
 
-template <size2d Window, size2d Stride, padding Padding, bool CountPadding, Expression Expr>
-auto avg_pool2d(const Expr& images) {
+/// Returns the mean of each window of images `[batch, height, width, channels]`, for each channel (tf.nn.avg_pool2d).
+/// By default, windows at the edges average only the elements inside the image, as in TensorFlow. `avg_pool2d<3, 1,
+/// padding::of(1), count_padding>(x)` divides by the whole window, like PyTorch's default. Elements of half and
+/// bfloat16 are summed in float and rounded once; so are the gradients of all pools.
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, bool CountPadding = false,
+          Expression Expr>
+[[nodiscard]] auto avg_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
                 "avg_pool2d: needs floating-point images that are not smaller than the window: cast<float>(x)");

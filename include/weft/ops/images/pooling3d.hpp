@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/images/adaptive_pooling.hpp>
 #include <weft/ops/images/volume.hpp>
 
@@ -17,18 +16,9 @@ template <class Expr, class F, class Given>
 auto pool_volumes(const Expr& volumes, const F& of_slices, const Given& of_depth) {
   using D = dims_t<Expr>;
   const auto x = materialize(volumes);
-  const shape from = extents_of(x);
   const auto slices = of_slices(merge_axes<0>(x));
-  using S = dims_t<decltype(slices)>;
-  const shape flat = extents_of(slices);
-  using Planes = dims<extent_at<D, 0>::value, extent_at<D, 1>::value, extent_at<S, 1>::value, extent_at<S, 2>::value,
-                      extent_at<D, 4>::value>;
-  const auto y =
-      of_depth(merge_axes<2>(under_extents<Planes>(slices, shape(from[0], from[1], flat[1], flat[2], from[4]))));
-  using Y = dims_t<decltype(y)>;
-  using To = dims<extent_at<D, 0>::value, extent_at<Y, 1>::value, extent_at<S, 1>::value, extent_at<S, 2>::value,
-                  extent_at<D, 4>::value>;
-  return under_extents<To>(y, shape(from[0], extents_of(y)[1], flat[1], flat[2], from[4]));
+  const auto y = of_depth(merge_axes<2>(as_volumes<dims<extent_at<D, 1>::value>, D>(slices, extents_of(x))));
+  return with_slices_of<1>(y, slices);
 }
 
 template <pool_kind Kind, size3d Window, size3d Stride, padding3d Padding, bool CountPadding = false, class X>

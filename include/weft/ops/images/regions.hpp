@@ -76,7 +76,7 @@ auto sample_boxes(const X& x, const Rows& rows, const Columns& columns, const Im
   const auto there = materialize(expand_dims<-1>(inside) && image >= 0 && image < batch);  // [n, h, w, 1]
   const auto numbers =
       materialize(weft::select(there && pixels >= 0, image * number_as<std::int32_t>(height * width) + pixels, -1));
-  const auto flat = expand_dims<0>(merge_axes<0>(merge_axes<0>(x)));
+  const auto flat = expand_dims<0>(merge_axes<0, 3>(x));
   const auto y = squeeze<0>(sum_taps(flat, expand_dims<0>(weights), expand_dims<0>(numbers)));
   return materialize(weft::select(there, y, static_cast<T>(outside)));
 }

@@ -36,10 +36,8 @@ constexpr bool can_unfold() {
 
 /// The extents of the windows of Images.
 template <class Images, unfold_options O>
-using unfolded = dims<extent_at<Images, 0>::value,
-                      numbers_of<windows_of(O)>::type::template rows<extent_at<Images, 1>::value, O.window.height>(),
-                      numbers_of<windows_of(O)>::type::template columns<extent_at<Images, 2>::value, O.window.width>(),
-                      extent_of<Images, 3>() * extent<O.window.height * O.window.width>>;
+using unfolded = windowed<Images, typename numbers_of<windows_of(O)>::type, O.window.height, O.window.width,
+                          extent_of<Images, 3>() * extent<O.window.height * O.window.width>>;
 
 /// The images that consist of Patches.
 template <class Patches, auto Height, auto Width, unfold_options O>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <weft/ops/arrays/merge_axes.hpp>
 #include <weft/ops/images/window.hpp>
 
 /// Windows of volumes, `[batch, depth, height, width, channels]`.
@@ -72,4 +73,26 @@ template <class Volumes, size3d Window, size3d Stride, padding3d Padding>
 struct window_is_larger_than_volume : mistake<!detail::window_fits_volume(Volumes::spec, Window.depth, Window.height,
                                                                           Window.width, Stride, Padding, 1)> {};
 
+namespace detail {
+
+/// Returns a result of images `[batch * depth, height, width, channels]` as volumes.
+template <class Depth, class First, class Images>
+auto as_volumes(const Images& y, const shape& volumes) {
+  using Y = dims_t<Images>;
+  using To = dims<extent_at<First, 0>::value, extent_at<Depth, 0>::value, extent_at<Y, 1>::value,
+                  extent_at<Y, 2>::value, extent_at<Y, 3>::value>;
+  const shape flat = extents_of(y);
+  return under_extents<To>(y, shape(volumes[0], volumes[1], flat[1], flat[2], flat[3]));
+}
+/// Returns planes `[batch, depth, pixels, channels]` as volumes, whose height and width are axes of `like`.
+template <std::size_t Height, class Planes, class Like>
+auto with_slices_of(const Planes& planes, const Like& like) {
+  using D = dims_t<Planes>;
+  using To = dims<extent_at<D, 0>::value, extent_at<D, 1>::value, extent_at<dims_t<Like>, Height>::value,
+                  extent_at<dims_t<Like>, Height + 1>::value, extent_at<D, 3>::value>;
+  const shape p = extents_of(planes), slices = extents_of(like);
+  return under_extents<To>(planes, shape(p[0], p[1], slices[Height], slices[Height + 1], p[3]));
+}
+
+}  // namespace detail
 }  // namespace weft

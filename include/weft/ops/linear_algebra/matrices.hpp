@@ -16,9 +16,7 @@ namespace weft::detail {
 template <class D>
 inline constexpr bool is_wide = is_less(extent_of<D, D::rank - 2>(), extent_of<D, D::rank - 1>());
 
-/// The extents of vectors with one element for each column, or for each row.
-template <class D>
-using row_vectors = without_axes<D, std::uint32_t{1} << (D::rank - 2)>;
+/// The extents of vectors with one element for each row.
 template <class D>
 using column_vectors = without_axes<D, std::uint32_t{1} << (D::rank - 1)>;
 

@@ -173,18 +173,14 @@ template <Expression Expr>
 template <Expression Expr>
 [[nodiscard]] auto matrix_rank(const Expr& e, double tolerance = -1) {
   using T = value_t<Expr>;
-  using D = dims_t<Expr>;
   using mistake = detail::svd_mistake<Expr>;
   static_assert(correct<mistake>, "matrix_rank: needs matrices [..., m, n] of float or double: cast<float>(x)");
-  if constexpr (correct<mistake>) {
-    const auto x = materialize(e);
+  return detail::unless<mistake>(e, [&]<class X>(const X& x) {
     shape extents = extents_of(x);
     extents.rank -= 2;
-    using To = without_axes<D, std::uint32_t{3} << (D::rank - 2)>;
+    using To = without_axes<dims_t<X>, std::uint32_t{3} << (dims_t<X>::rank - 2)>;
     return materialize(cast<std::int32_t>(call_operation<matrix_rank_op<T>, T, To>(extents, {tolerance}, x)));
-  } else {
-    return detail::after_mistake<std::int32_t, dims<>>(e);
-  }
+  });
 }
 
 /// Returns the Moore-Penrose inverse `[..., n, m]` of matrices `[..., m, n]` (tf.linalg.pinv, torch.linalg.pinv).
@@ -193,20 +189,17 @@ template <Expression Expr>
 template <Expression Expr>
 [[nodiscard]] auto pinv(const Expr& e, double tolerance = -1) {
   using T = value_t<Expr>;
-  using D = dims_t<Expr>;
   using mistake = detail::svd_mistake<Expr>;
   static_assert(correct<mistake>, "pinv: needs matrices [..., m, n] of float or double: cast<float>(x)");
-  if constexpr (correct<mistake>) {
+  return detail::unless<mistake>(e, [&]<class X>(const X& x) {
+    using D = dims_t<X>;
     constexpr std::size_t row = D::rank - 2, column = D::rank - 1;
     if constexpr (Expr::symbolic) gpu::compile_kernels<matmul_op, T>();
-    const auto x = materialize(e);
     using To = with_extent<with_extent<D, row, extent_of<D, column>()>, column, extent_of<D, row>()>;
     shape extents = extents_of(x);
     extents[row] = extents_of(x)[column], extents[column] = extents_of(x)[row];
     return call_operation<pinv_op<T>, T, To>(extents, {tolerance}, x);
-  } else {
-    return detail::same_after_mistake(e);
-  }
+  });
 }
 
 template <auto...>

@@ -270,32 +270,27 @@ template <int Length = -1, Expression Real, Expression Imag>
   });
 }
 
-/// The same of the result of another transform.
+// The same of the result of another transform.
 template <class Real, class Imag>
 [[nodiscard]] auto fft(const complex_parts<Real, Imag>& x) {
   return fft(x.real, x.imag);
 }
-/// The same of the result of another transform.
 template <class Real, class Imag>
 [[nodiscard]] auto ifft(const complex_parts<Real, Imag>& x) {
   return ifft(x.real, x.imag);
 }
-/// The same of the result of another transform.
 template <int Length = -1, class Real, class Imag>
 [[nodiscard]] auto irfft(const complex_parts<Real, Imag>& x) {
   return irfft<Length>(x.real, x.imag);
 }
-/// The same of the result of another transform.
 template <class Real, class Imag>
 [[nodiscard]] auto fft2(const complex_parts<Real, Imag>& x) {
   return fft2(x.real, x.imag);
 }
-/// The same of the result of another transform.
 template <class Real, class Imag>
 [[nodiscard]] auto ifft2(const complex_parts<Real, Imag>& x) {
   return ifft2(x.real, x.imag);
 }
-/// The same of the result of another transform.
 template <int Length = -1, class Real, class Imag>
 [[nodiscard]] auto irfft2(const complex_parts<Real, Imag>& x) {
   return irfft2<Length>(x.real, x.imag);
