@@ -40,18 +40,12 @@ using as_row = decltype(with_row<1, Dims>());
 template <class Filters>
 using as_filter_row = decltype(with_row<0, Filters>());
 
-/// The result of a one-dimensional convolution: its type, and the run-time form of the call.
+/// The extents of the result of a one-dimensional convolution.
 template <class X, class Filters, conv1d_options Options>
 struct conv1d_result {
   static constexpr conv2d_options options = of_one_row(Options);  // g++ 12 rejects this call as a template argument
   using row = conv2d_result<as_row<X>, as_filter_row<Filters>, options>;
   using type = dims<extent_at<row, 0>::value, extent_at<row, 2>::value, extent_at<row, 3>::value>;
-
-  static window_call call(const shape& x, const shape& filters) {
-    window_call c = call_windows(shape(x[0], 1, x[1], x[2]), 1, filters[0], filters[2], windows_of(options));
-    c.result = shape(c.result[0], c.result[2], c.result[3]);
-    return c;
-  }
 };
 
 template <class X, class Filters, conv1d_options Options>
@@ -81,8 +75,11 @@ template <conv1d_options Options = conv1d_options{}, Expression A, Expression B>
   return detail::unless<mistaken>(x, filters, []<class X, class W>(const X& sequences, const W& w) {
     using result = detail::conv1d_result<dims_t<X>, dims_t<W>, Options>;
     if constexpr (X::symbolic || W::symbolic) gpu::compile_kernels<convolution_op, T>();
-    const detail::window_call call = result::call(extents_of(sequences), extents_of(w));
-    return call_operation<convolution_op<T>, T, typename result::type>(call.result, call.attributes, sequences, w);
+    const shape from = extents_of(sequences), window = extents_of(w);
+    const detail::window_call call = detail::call_windows(shape(from[0], 1, from[1], from[2]), 1, window[0], window[2],
+                                                          detail::windows_of(result::options));
+    return call_operation<convolution_op<T>, T, typename result::type>(
+        shape(call.result[0], call.result[2], call.result[3]), call.attributes, sequences, w);
   });
 }
 

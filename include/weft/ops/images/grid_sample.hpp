@@ -29,8 +29,8 @@ struct volumes_have_no_bicubic_mode : mistake<(Mode == interpolation::bicubic &&
 
 /// theta must be `[batch, 2, 3]`, and the grid at least 1 x 1.
 template <class Dims, int Height, int Width>
-struct affine_grid_does_not_fit : mistake<!(Dims::rank == 3 && Dims::spec[Dims::rank > 1 ? 1 : 0] == 2 &&
-                                            Dims::spec[Dims::rank > 2 ? 2 : 0] == 3 && 1 <= Height && 1 <= Width)> {};
+struct affine_grid_does_not_fit
+    : mistake<(Dims::rank != 3 || Dims::spec[1] != 2 || Dims::spec[2] != 3 || Height < 1 || Width < 1)> {};
 
 /// Returns images `[batch, height, width, channels]` at the positions of a grid `[batch, h, w, 2]`: `[batch, h, w,
 /// channels]` (torch.nn.functional.grid_sample). A position is (x, y), from (-1, -1) in the upper left corner to (1, 1)

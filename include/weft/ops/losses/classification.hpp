@@ -279,10 +279,8 @@ template <Expression L, Expression Y>
   static_assert(correct<mistake>,
                 "multilabel_soft_margin_loss: needs float or double logits [..., classes], and labels of the same type "
                 "and extents: cast<float>(labels)");
-  if constexpr (correct<mistake>)
-    return mean<-1>(sigmoid_cross_entropy(logits, labels));
-  else
-    return detail::same_after_mistake(logits);
+  return detail::unless<mistake>(logits, labels,
+                                 [](const auto& x, const auto& z) { return mean<-1>(sigmoid_cross_entropy(x, z)); });
 }
 
 /// The options of focal_loss.
@@ -329,25 +327,21 @@ struct multi_margin_options {
 /// 1 nor 2.
 template <Expression L, Expression Y>
 [[nodiscard]] auto multi_margin_loss(const L& logits, const Y& labels, const multi_margin_options& options = {}) {
-  using D = dims_t<L>;
-  using mistake = first_mistake<class_labels_do_not_fit<D, dims_t<Y>, value_t<Y>>, not_floating<value_t<L>>>;
+  using mistake = first_mistake<class_labels_do_not_fit<dims_t<L>, dims_t<Y>, value_t<Y>>, not_floating<value_t<L>>>;
   static_assert(correct<mistake>,
                 "multi_margin_loss: needs float or double logits [..., classes] and labels [...], std::int32_t or "
                 "std::int64_t");
-  if constexpr (correct<mistake>) {
+  return detail::unless<mistake>(logits, [&]<class X>(const X& x) {
     if (options.p != 1 && options.p != 2)
       throw error(error_code::invalid_argument, "multi_margin_loss", {"p must be 1 or 2; it is ", options.p});
-    const auto x = materialize(logits);
     const auto [kept, label, weights] = detail::weighted_rows(x, labels, {.class_weights = options.class_weights});
-    const auto chosen = detail::chosen_logits<detail::last_axis_of<L>>(x, label);
+    const auto chosen = detail::chosen_logits<detail::last_axis_of<X>>(x, label);
     const auto over = materialize(relu(options.margin - expand_dims<-1>(chosen) + x));
     const double own = options.margin > 0 ? options.margin : 0;  // the term of the label itself
-    const auto classes = detail::reduced_elements<value_t<L>, std::uint32_t{1} << (D::rank - 1)>(x);
+    const auto classes = detail::reduced_elements<value_t<X>, std::uint32_t{1} << (dims_t<X>::rank - 1)>(x);
     return options.p == 1 ? materialize(weights * (sum<-1>(over) - own) / classes)
                           : materialize(weights * (sum<-1>(square(over)) - own * own) / classes);
-  } else {
-    return detail::after_mistake<value_t<L>, dims_t<Y>>(logits, labels);
-  }
+  });
 }
 
 /// Returns 1 - (2 sum(p z) + smoothing) / (sum(p) + sum(z) + smoothing), the soft Dice loss of probabilities p and

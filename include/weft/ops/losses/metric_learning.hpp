@@ -86,17 +86,13 @@ template <Expression A, Expression B>
       first_mistake<points_differ<dims_t<A>, dims_t<B>>, element_types_differ<T, value_t<B>>, not_floating<T>>;
   static_assert(correct<mistake>,
                 "cdist: needs points [..., n, d] and [..., m, d] of float or double, with equal leading extents");
-  if constexpr (correct<mistake>) {
-    const auto x = materialize(a);
-    const auto y = materialize(b);
+  return detail::unless<mistake>(a, b, [&](const auto& x, const auto& y) {
     if (options.p != 2 || options.exact) return detail::p_norm<-1>(expand_dims<-2>(x) - expand_dims<-3>(y), options.p);
     const auto size = materialize(expand_dims<-1>(sum<-1>(square(x))) + expand_dims<-2>(sum<-1>(square(y))));
     const auto squares = materialize(size - 2 * matmul<transpose_of::b>(x, y));
     const auto rounded = size * (16 * std::numeric_limits<T>::epsilon());
     return materialize(detail::root(select(squares <= rounded, 0, squares)));
-  } else {
-    return detail::same_after_mistake(a);
-  }
+  });
 }
 
 /// Returns the cosine of the angle between vectors along an axis, which it removes (torch.nn.functional.

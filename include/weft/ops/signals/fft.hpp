@@ -29,19 +29,12 @@ struct complex_parts_differ
 
 /// The length of a real transform must be a number.
 template <class Dims>
-struct length_is_not_a_number : mistake<true> {};
-template <class Dims>
-  requires(Dims::rank > 0 && Dims::spec[Dims::rank - 1] >= 0)
-struct length_is_not_a_number<Dims> : mistake<false> {};
+struct length_is_not_a_number : mistake<(Dims::rank == 0 || Dims::spec[Dims::rank - (Dims::rank > 0)] < 0)> {};
 
 /// A real transform of `Length` elements has Length / 2 + 1 results.
-template <class Dims, int Length>
-struct length_does_not_fit : mistake<false> {};
-template <class Dims, int Length>
-  requires(Dims::rank > 0 && Dims::spec[Dims::rank - 1] >= 0)
-struct length_does_not_fit<Dims, Length>
-    : mistake<(Length == -1 ? Dims::spec[Dims::rank - 1] < 1
-                            : Length < 0 || Dims::spec[Dims::rank - 1] != Length / 2 + 1)> {};
+template <class Dims, int Length, std::int64_t Given = Dims::spec[Dims::rank - (Dims::rank > 0)]>
+struct length_does_not_fit
+    : mistake<(Dims::rank > 0 && Given >= 0 && (Length == -1 ? Given < 1 : Length < 0 || Given != Length / 2 + 1))> {};
 
 WEFT_COLD_BEGIN
 

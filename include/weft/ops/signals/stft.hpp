@@ -20,18 +20,15 @@ struct stft_options {
 
 /// Frames are cut from `[batch, n]`; length and step must be at least 1, and the length at most n.
 template <class Dims, stft_options Options>
-struct frames_do_not_fit : mistake<true> {};
-template <class Dims, stft_options Options>
-  requires(Dims::rank == 2 && Options.length > 0 && Options.step > 0)
-struct frames_do_not_fit<Dims, Options> : mistake<(Dims::spec[1] >= 0 && Dims::spec[1] < Options.length)> {};
+struct frames_do_not_fit : mistake<(Dims::rank != 2 || Options.length < 1 || Options.step < 1 ||
+                                    (Dims::spec[1] >= 0 && Dims::spec[1] < Options.length))> {};
 
 /// The frames must be those of Length samples, `[batch, (Length - length) / step + 1, last]`.
 template <class Dims, int Length, stft_options Options, int Last>
-struct frames_are_not_of_signals : mistake<true> {};
-template <class Dims, int Length, stft_options Options, int Last>
-  requires(Dims::rank == 3 && Options.length > 0 && Options.step > 0 && Length >= Options.length)
-struct frames_are_not_of_signals<Dims, Length, Options, Last>
-    : mistake<Dims::spec[1] != (Length - Options.length) / Options.step + 1 || Dims::spec[2] != Last> {};
+struct frames_are_not_of_signals
+    : mistake<(Dims::rank != 3 || Options.length < 1 || Options.step < 1 || Length < Options.length ||
+               Dims::spec[1] != (Length - Options.length) / (Options.step < 1 ? 1 : Options.step) + 1 ||
+               Dims::spec[2] != Last)> {};
 
 namespace detail {
 
