@@ -106,10 +106,13 @@ struct convolution_operation : detail::convolution_base<convolution_operation, T
     return sum;
   }
 };
+/// A convolution.
 template <class T>
 using convolution_op = convolution_operation<T, convolution_kind::forward>;
+/// The gradient of the images, and the operation of transposed convolutions.
 template <class T>
 using convolution_input_gradient_op = convolution_operation<T, convolution_kind::input_gradient>;
+/// The gradient of the filters.
 template <class T>
 using convolution_filter_gradient_op = convolution_operation<T, convolution_kind::filter_gradient>;
 

@@ -52,6 +52,7 @@ struct grouped_operation : detail::convolution_base<grouped_operation, T, Kind, 
     return static_cast<double>(result.elements()) * static_cast<double>(filters[0] * filters[1] * channels);
   }
 };
+/// A grouped convolution.
 template <class T>
 using grouped_convolution_op = grouped_operation<T, convolution_kind::forward>;
 

@@ -88,8 +88,10 @@ struct pool_op {
                                                          x.info(), a));
   }
 };
+/// The largest element of each window.
 template <class T>
 using max_pool_op = pool_op<T, pool_kind::max>;
+/// The mean of each window.
 template <class T>
 using average_pool_op = pool_op<T, pool_kind::average>;
 

@@ -73,6 +73,7 @@ struct patches_do_not_fit : mistake<!detail::can_fold<Patches, Height, Width, Op
 
 WEFT_COLD_BEGIN
 
+/// The windows of unfold and fold.
 struct unfold_attributes {
   detail::window_attributes windows;
   attribute<std::int64_t> height, width;  ///< of a window
