@@ -53,24 +53,17 @@ inline void finish_streams() {
 #endif
 }
 
-template <class T>
-void fill(void* to, const void* from, std::size_t n) {
-  const T value = *static_cast<const T*>(from);
-  for (std::size_t i = 0; i < n; ++i) static_cast<T*>(to)[i] = value;
-}
-
-/// Writes n copies of one element.
-inline void splat(std::size_t size, void* to, const void* from, std::size_t n) {
-  switch (size) {
-    case 1:
-      return fill<std::uint8_t>(to, from, n);
-    case 2:
-      return fill<std::uint16_t>(to, from, n);
-    case 4:
-      return fill<std::uint32_t>(to, from, n);
-    default:
-      return fill<std::uint64_t>(to, from, n);
-  }
+/// Writes n copies of one element of 1, 2, 4 or 8 bytes.
+inline void splat(std::size_t size, void* into, const void* element, std::size_t n) {
+  typedef std::uint64_t vector __attribute__((vector_size(32)));
+  vector v;
+  for (std::size_t i = 0; i < sizeof v; i += size) __builtin_memcpy(reinterpret_cast<std::byte*>(&v) + i, element, size);
+  multiversioned_up_to_avx2([&v, into, bytes = n * size] {
+    std::byte *to = static_cast<std::byte*>(into), *const end = to + bytes;
+    const vector value = v;
+    for (; to + sizeof value <= end; to += sizeof value) __builtin_memcpy(to, &value, sizeof value);
+    for (std::size_t i = 0; to < end; ++to) *to = reinterpret_cast<const std::byte*>(&v)[i++];
+  });
 }
 
 /// Writes `columns` copies of each of `rows` elements, which are `stride` apart. Stores whole vectors, so the buffer
