@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <weft/ops/elementwise/activations.hpp>
 #include <weft/ops/elementwise/rounding.hpp>
 #include <weft/ops/elementwise/special.hpp>
@@ -80,6 +81,18 @@ inline real sinc_slope(real x) {
   const real t = pi * x, s = t * t;
   return std::abs(x) < 1e-4L ? -pi * t * (1 / 3.0L - s * (1 / 30.0L - s / 840)) : (cos(t) - sinc(x)) / x;
 }
+/// By Halley's method from the middle of the range, with the smaller one of erf and erfc.
+inline real erfinv(real x) {
+  constexpr real slope = 0.886226925452758013649083741670572591L;
+  const real a = abs(x);
+  if (!(a < 1)) return a == 1 ? x * std::numeric_limits<real>::infinity() : std::nanl("");
+  real y = a < 0.5L ? a * slope : sqrt(-log(1 - a));
+  for (int step = 0; step < 12; ++step) {
+    const real d = (a < 0.5L ? erf(y) - a : 1 - a - erfc(y)) * slope * exp(y * y);
+    y -= d / (1 + y * d);
+  }
+  return std::copysign(y, x);
+}
 inline real digamma(real x) {
   if (x < 0) return x == floor(x) ? std::nanl("") : digamma(1 - x) - pi / tan(pi * (x - round(x)));
   if (x == 0) return -1 / x;
@@ -151,6 +164,7 @@ WEFT_ROW(asinh,    asinh(x),    g / sqrt(1 + x * x),      0,                    
 WEFT_ROW(acosh,    acosh(x),    g / root(x - 1, x + 1),   0,                         3.5, 4.5, 4,    1.2,  3,   3)
 WEFT_ROW(atanh,    atanh(x),    g / ((1 - x) * (1 + x)),  0,                         3.5, 4.5, 3.5,  -0.9, 0.9, 3)
 WEFT_ROW(erfc,     erfc(x),     -g * bell(x),             0,                         8.5, 6.5, 10,   -2,   2,   3)
+WEFT_ROW(erfinv,   erfinv(x),   g / bell(erfinv(x)),      0,                         1,   25,  2.5,  -0.9, 0.9, 3)
 WEFT_ROW(digamma,  digamma(x),  g * trigamma(x),          0,                         1,   3,   none, 0.5,  3,   1, one_or_digamma)
 WEFT_ROW(lgamma,   lgamma(x),   g * digamma(x),           g * one_or_digamma(x),     1,   3,   none, 0.5,  3,   2, one_or_lgamma)
 WEFT_ROW(exp2,     exp2(x),     g * ln2 * exp2(x),        0,                         2,   4.5, 2,    -2,   2,   3)
@@ -184,8 +198,8 @@ void each(Visit visit) {
   each_of_the_list(visit);
   [&]<class... F>(F... op) { (visit(op, expected<F>), ...); }(
       f::tan(), f::asin(), f::acos(), f::atan(), f::sinh(), f::cosh(), f::asinh(), f::acosh(), f::atanh(), f::erfc(),
-      f::digamma(), f::lgamma(), f::exp2(), f::log2(), f::log10(), f::sinc(), f::ceil(), f::round(), f::trunc(),
-      f::mish(), f::log_sigmoid());
+      f::erfinv(), f::digamma(), f::lgamma(), f::exp2(), f::log2(), f::log10(), f::sinc(), f::ceil(), f::round(),
+      f::trunc(), f::mish(), f::log_sigmoid());
 }
 
 }  // namespace functions

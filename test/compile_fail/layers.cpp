@@ -7,6 +7,7 @@
 #include <weft/nn/attention.hpp>
 #include <weft/nn/autocast.hpp>
 #include <weft/nn/conv1d_transpose.hpp>
+#include <weft/nn/conv3d.hpp>
 #include <weft/nn/depthwise_conv2d.hpp>
 #include <weft/nn/embedding_bag.hpp>
 #include <weft/nn/grouped_conv2d.hpp>
@@ -110,6 +111,14 @@ graph g;
 auto x = placeholder<float, dims<dyn<"batch">, 8, 8, 4>>(g);  // wrong
 auto x = placeholder<float, dims<dyn<"batch">, 8, 4>>(g);     // right
 auto y = nn::conv1d_transpose<3, 8>()(x);
+
+// case conv3d_images: A layer for volumes is called with images.
+// error: volumes_are_not_of_rank_5
+// error: conv3d: needs a node \[batch, depth, height, width, channels\]
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 8, 8, 4>>(g);     // wrong
+auto x = placeholder<float, dims<dyn<"batch">, 8, 8, 8, 4>>(g);  // right
+auto y = nn::conv3d<3, 8>()(x);
 
 // case dropout_mode: The mode is missing.
 // error: mode_is_missing

@@ -13,6 +13,7 @@
 #include <weft/nn/conv1d.hpp>
 #include <weft/nn/conv1d_transpose.hpp>
 #include <weft/nn/conv2d_transpose.hpp>
+#include <weft/nn/conv3d.hpp>
 #include <weft/nn/depthwise_conv2d.hpp>
 #include <weft/nn/embedding_bag.hpp>
 #include <weft/nn/observe.hpp>
@@ -64,6 +65,8 @@ struct pytorch_layers {
   nn::embedding_bag<6, 3, nn::bag::sum, nn::no_padding, double> bag_sum;
   nn::embedding_bag<6, 3, nn::bag::mean, 2, double> bag_mean;
   nn::embedding_bag<6, 3, nn::bag::max, 2, double> bag_max;
+  nn::conv3d<size3d(2, 3, 1), 3, conv3d_options{.stride = {1, 2, 1}, .pad = padding3d::of(1, 1, 0)}, deduced, double>
+      deep;
 };
 
 template <class D>
@@ -106,8 +109,11 @@ BOOST_AUTO_TEST_CASE(layers_compute_what_modules_of_pytorch_compute) {
   const auto padded = net.padded(ids);
   const auto bag_sum = net.bag_sum(ids, weights), bag_mean = net.bag_mean(ids), bag_max = net.bag_max(ids);
   static_assert(std::is_same_v<decltype(bag_sum), const node<double, dims<batch, 3>>>);
+  const auto volumes = placeholder<double, dims<batch, 3, 3, 2, 2>>(g, "volumes");
+  const auto deep = net.deep(volumes);
+  static_assert(std::is_same_v<decltype(deep), const node<double, dims<batch, 4, 2, 2, 3>>>);
   const restore_report report = nn::load_pytorch_weights(folder + "further_layers.safetensors", net, s);
-  BOOST_CHECK_EQUAL(report.restored.size(), 28u);
+  BOOST_CHECK_EQUAL(report.restored.size(), 30u);
   BOOST_CHECK_EQUAL(report.missing.size() + report.different.size(), 0u);
 
   const auto check = [&](const std::string& name, const auto& y, const auto& fed, const auto& value, const auto& w) {
@@ -119,6 +125,8 @@ BOOST_AUTO_TEST_CASE(layers_compute_what_modules_of_pytorch_compute) {
   check("slope", slope, sequences, of_sequences, net.slope.slopes);
   check("slopes", slopes, sequences, of_sequences, net.slopes.slopes);
   right().check("up", s.eval(up, with(sequences, of_sequences)));
+  check("deep", deep, volumes, right().tensor<double, dims<2, 3, 3, 2, 2>>("volumes"),
+        net.deep.weights.as<dims<2, 3, 1, 2, 3>, double>());
   check("normed_dense", dense, rows, of_rows, net.normed_dense.layer.weights.as<dims<4, 3>, double>());
   check("normed_conv", conv, images, of_images, net.normed_conv.layer.weights);
   check("normed_up", normed_up, sequences, of_sequences, net.normed_up.layer.weights.as<dims<3, 2, 3>, double>());

@@ -98,5 +98,15 @@ for name in ["bag_sum", "bag_mean", "bag_max"]:
 weights = numbers("weights", 3, 4)
 emit("bag_sum", net["bag_sum"](ids, per_sample_weights=weights))
 
+# Made last, so that the numbers above stay.
+deep = nn.Conv3d(2, 3, (2, 3, 1), stride=(1, 2, 1), padding=(1, 1, 0)).double()
+with torch.no_grad():
+    for p in deep.parameters():
+        p.copy_(torch.randint(-24, 25, p.shape).double() / 32)
+state |= {"deep." + k: v.clone() for k, v in deep.state_dict().items()}
+y = emit("deep", last(deep(first(numbers("volumes", 2, 3, 3, 2, 2)))))
+(y ** 2).sum().backward()
+emit("deep.dw", in_order("deep", deep.weight.grad))
+
 save_file(state, folder / "further_layers.safetensors")
 (folder / "further_layer_values.txt").write_text("\n".join(lines) + "\n")

@@ -176,6 +176,29 @@ BOOST_AUTO_TEST_CASE(places_and_counts) {
   check_elements(histogram<2, outliers::ignore>(odd, 0, 1), {1, 2});
 }
 
+// Each part of many ids has its own sums.
+BOOST_AUTO_TEST_CASE(integers_of_many_ids_are_added_in_parts) {
+  constexpr int n = 300'000;
+  tensor<std::int64_t, dims<n>> ids;
+  tensor<std::int32_t, dims<7>> counts, to{1, 2, 3, 4, 5, 6, 7};
+  for (int i = 0; i < n; ++i) {
+    ids(i) = i % 1009 % 9 - 1;
+    if (ids(i) >= 0 && ids(i) < 7) ++counts(static_cast<int>(ids(i)));
+  }
+  graph g;
+  const auto given = variable<std::int64_t, dims<n>>(g, "ids", ids);
+  const auto valid = let(minimum(maximum(given, 0), 6));
+  session s{g, {.threads = 2}};
+  const auto [all, added] = s.run(fetch(bincount<7>(given), scatter<0>(to, valid, 2, combine::add)));
+  for (int i = 0; i < 7; ++i) {
+    BOOST_CHECK_EQUAL(all(i), counts(i));
+    int more = counts(i);
+    for (int k = 0; k < n; ++k) more += (i == 0 && ids(k) < 0) || (i == 6 && ids(k) > 6);
+    BOOST_CHECK_EQUAL(added(i), to(i) + 2 * more);
+  }
+  BOOST_CHECK_THROW(s.eval(scatter<0>(to, given, 2, combine::add)), error);
+}
+
 // Named extents in a step, twice with different sizes, and no rows.
 BOOST_AUTO_TEST_CASE(named_extents) {
   graph g;

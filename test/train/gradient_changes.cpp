@@ -258,6 +258,8 @@ BOOST_AUTO_TEST_CASE(bounds_are_numbers_or_nodes_and_wrong_ones_are_refused) {
   BOOST_TEST((value(0) == 2 && value(1) == -1 && value(2) == 0.5f));
   const auto unit = s.eval(clip_by_norm(x * 2.0f, 1.0f));
   BOOST_TEST((std::abs(unit(0) - 0.6f) < 1e-6f && unit(2) == 0));
+  const auto rows = eval(clip_by_norm<1>(tensor<float, dims<3, 2>>{3, 4, 0, 0.5f, 0, 0}, 1.0f));
+  BOOST_TEST((std::abs(rows(0, 1) - 0.8f) < 1e-6f && rows(1, 1) == 0.5f && rows(2, 0) == 0));
 
   const auto says = [](auto make, const char* text) {
     CHECK_SAYS(test::failure(error_code::invalid_argument, make), text);

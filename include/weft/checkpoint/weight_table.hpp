@@ -42,6 +42,9 @@ inline weight_layout conv2d() { return {.axes = {2, 3, 1, 0}}; }
 /// becomes [length, output, input].
 inline weight_layout conv1d() { return {.axes = {2, 1, 0}}; }
 
+/// Conv3d: [output, input, depth, height, width] becomes [depth, height, width, input, output].
+inline weight_layout conv3d() { return {.axes = {2, 3, 4, 1, 0}}; }
+
 /// Linear: [output, input] becomes [input, output].
 inline weight_layout linear() { return {.axes = {1, 0}}; }
 

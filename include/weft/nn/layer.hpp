@@ -106,7 +106,8 @@ enum class layer_class : unsigned char {
   attention,
   prelu,
   conv1d_transpose,
-  embedding_bag
+  embedding_bag,
+  conv3d
 };
 
 /// State shared by a layer and the copies made before its first call: the graphs in which one of them has variables.
@@ -281,7 +282,8 @@ WEFT_DECL layer_state::layer_state(detail::layer_class type)
                                              "attention",
                                              "prelu",
                                              "conv1d_transpose",
-                                             "embedding_bag"};
+                                             "embedding_bag",
+                                             "conv3d"};
             return names[static_cast<std::size_t>(type)];
           }(),
           type) {}

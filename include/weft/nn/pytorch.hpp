@@ -163,6 +163,7 @@ class pytorch_rows final : public layer_visitor {
           add(prefix + (ours == "weights" ? weight : theirs), p,
               ours != "weights"                                                      ? weight_layout()
               : type == layer_class::conv1d || type == layer_class::conv1d_transpose ? pytorch::conv1d()
+              : type == layer_class::conv3d                                          ? pytorch::conv3d()
               : type == layer_class::dense                                           ? pytorch::linear()
               : type == layer_class::depthwise_conv2d ? pytorch::depthwise_conv2d(p.variable->erased().extents())
                                                       : pytorch::conv2d());

@@ -27,8 +27,10 @@ template <Expression Expr, class Low, class High>
 template <class Gradients>
   requires(!Expression<Gradients>)
 [[nodiscard]] auto clip_by_norm(const Gradients& gradients, hyperparameter norm);
-/// Scales an expression down to the Euclidean norm `norm` if its own norm is greater.
-template <Expression Expr, class Norm>
+/// Scales an expression down to the Euclidean norm `norm` if its own norm is greater or, with axes, each of its parts
+/// along them. After an update, `assign(table, clip_by_norm<1>(table, 2))` limits the norm of each row
+/// (tf.keras.constraints.MaxNorm, max_norm of torch.nn.Embedding).
+template <int... Axes, Expression Expr, class Norm>
 [[nodiscard]] auto clip_by_norm(const Expr& x, const Norm& norm);
 
 /// Returns the Euclidean norm of all gradients together (tf.linalg.global_norm), a scalar node. Rows with equal indices
@@ -195,11 +197,11 @@ auto clip_by_norm(const Gradients& gradients, hyperparameter norm) {
   else
     return gradients;
 }
-template <Expression Expr, class Norm>
+template <int... Axes, Expression Expr, class Norm>
 auto clip_by_norm(const Expr& x, const Norm& norm) {
   if constexpr (std::is_arithmetic_v<Norm>) detail::check_norm("clip_by_norm", static_cast<double>(norm));
   const auto value = materialize(x);
-  return value * materialize(norm / max(sqrt(sum(square(value))), norm));
+  return value * materialize(norm / max(sqrt(sum<Axes..., keep_dims>(square(value))), norm));
 }
 
 template <class Gradients>

@@ -7,7 +7,7 @@
 
 // Elementary functions beyond those of math.hpp, for the operations of ops/elementwise/trigonometry.hpp, special.hpp
 // and rounding.hpp, which state their errors. Vectorizable like the functions of math.hpp, except for those that call
-// libm: tan, log2 and log10 of double, fmod and lgamma; digamma and trigamma branch.
+// libm: tan, log2 and log10 of double, fmod, lgamma and erfinv; erfinv, digamma and trigamma branch.
 
 namespace weft::math::detail {
 
@@ -37,6 +37,7 @@ WEFT_OF_CUDA(asinh, asinh)
 WEFT_OF_CUDA(acosh, acosh)
 WEFT_OF_CUDA(atanh, atanh)
 WEFT_OF_CUDA(erfc, erfc)
+WEFT_OF_CUDA(erfinv, erfinv)
 WEFT_OF_CUDA(exp2, exp2)
 WEFT_OF_CUDA(log2, log2)
 WEFT_OF_CUDA(log10, log10)
@@ -262,6 +263,22 @@ WEFT_HOST_DEVICE WEFT_INLINE T erfc(T x) {
   const T y = exp_of_minus_square(a) * (p / (T(1) + T(2) * clamped));
   return detail::select(x < T(0), T(2) - y, y);
 }
+
+/// The inverse of erf: a series or Winitzki's approximation (2008), then Halley's steps.
+WEFT_HOST_DEVICE inline double erfinv(double x) {
+  constexpr double half_root_pi = 0.8862269254527580;
+  const double a = abs(x);
+  if (a >= 1) return a == 1 ? x * __builtin_inf() : __builtin_nan("");
+  const bool near = a < 0.5;
+  const double w = log((1 - a) * (1 + a)), t = 2 / (3.141592653589793 * 0.147) + 0.5 * w;
+  double y = near ? a * (half_root_pi + 0.232 * a * a) : sqrt(sqrt(t * t - w / 0.147) - t);
+  for (int step = a < 0.99 ? 1 : 0; step < 3; ++step) {
+    const double d = (near ? __builtin_erf(y) - a : 1 - a - __builtin_erfc(y)) * half_root_pi * exp(y * y);
+    y -= d / (1 + y * d);
+  }
+  return detail::with_sign(y, x);
+}
+WEFT_HOST_DEVICE inline float erfinv(float x) { return static_cast<float>(erfinv(static_cast<double>(x))); }
 
 WEFT_HOST_DEVICE inline double lgamma(double x) {
   int sign;

@@ -57,7 +57,8 @@ inline void finish_streams() {
 inline void splat(std::size_t size, void* into, const void* element, std::size_t n) {
   typedef std::uint64_t vector __attribute__((vector_size(32)));
   vector v;
-  for (std::size_t i = 0; i < sizeof v; i += size) __builtin_memcpy(reinterpret_cast<std::byte*>(&v) + i, element, size);
+  for (std::size_t i = 0; i < sizeof v; i += size)
+    __builtin_memcpy(reinterpret_cast<std::byte*>(&v) + i, element, size);
   multiversioned_up_to_avx2([&v, into, bytes = n * size] {
     std::byte *to = static_cast<std::byte*>(into), *const end = to + bytes;
     const vector value = v;

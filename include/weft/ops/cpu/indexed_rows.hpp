@@ -180,12 +180,24 @@ class written_rows_kernel final : public kernel {
         rows_(rows),
         lists_(lists),
         all_indices_(lists.all(p.inputs[1].extents)),
-        chunks_(rows.outer * rows.extent, rows.outer * rows.inner * (rows.extent + lists.count), 65536) {}
+        chunks_(rows.outer * rows.extent, rows.outer * rows.inner * (rows.extent + lists.count), 65536) {
+    // Integers are the same in any order. Each part has its own sums, which must take little memory.
+    constexpr std::size_t most = 8;
+    if (!std::is_integral_v<T> || How != combine::add || rows.outer * rows.inner != 1 || lists.axes.rank > 0) return;
+    parts_ = {lists.count, lists.count, 65536};
+    for (const std::size_t fit : {most, lists.count / (2 * rows.extent + 1)})
+      if (parts_.count > fit) parts_.count = fit;
+  }
+  std::size_t workspace_bytes() const override { return parts_.count < 2 ? 0 : parts_.count * part_bytes(); }
 
   void run(const kernel_context& f) override {
     const row_indices indices = lists_.indices(f.buffers[indices_], wide_);
-    const bool ascend = check_row_indices(indices, all_indices_, rows_.extent, operation_, lists_.rule) &&
+    const bool in_parts = parts_.count > 1;
+    const bool ascend = (!in_parts || lists_.rule != index_rule::any) &&
+                        check_row_indices(indices, all_indices_, rows_.extent, operation_, lists_.rule) &&
                         lists_.count == all_indices_ && !lists_.per_element;
+    if constexpr (std::is_integral_v<T> && How == combine::add)
+      if (in_parts && !ascend) return add_in_parts(f);
     device::chunks chunks = chunks_;
     if (!ascend) {  // each chunk reads all indices
       const std::size_t most = 2 * static_cast<std::size_t>(f.threads->size());
@@ -196,6 +208,33 @@ class written_rows_kernel final : public kernel {
   std::string describe() const override { return str_cat({name_, " ", lists_.count, " of ", rows_.extent, " rows"}); }
 
  private:
+  std::size_t part_bytes() const { return (rows_.extent * sizeof(T) + 63) / 64 * 64; }
+
+  void add_in_parts(const kernel_context& f) const {
+    const T* const x = reinterpret_cast<const T*>(f.buffers[in_]);
+    T* const y = reinterpret_cast<T*>(f.buffers[out_]);
+    const auto sums_of = [&](std::size_t part) { return reinterpret_cast<T*>(f.workspace + part * part_bytes()); };
+    const auto add = [&](const auto* indices) {
+      parts_.run(f, [&](std::size_t part, std::size_t begin, std::size_t end) {
+        T* const sums = sums_of(part);
+        __builtin_memset(static_cast<void*>(sums), 0, part_bytes());
+        for (std::size_t k = begin; k < end; ++k)
+          if (const auto row = static_cast<std::size_t>(indices[k]); row < rows_.extent)
+            sums[row] = device::combined<How>(sums[row], x[k]);
+      });
+    };
+    if (wide_)
+      add(reinterpret_cast<const std::int64_t*>(f.buffers[indices_]));
+    else
+      add(reinterpret_cast<const std::int32_t*>(f.buffers[indices_]));
+    for (std::size_t i = 0; i < rows_.extent; ++i)
+      y[i] = has_before_ ? reinterpret_cast<const T*>(f.buffers[before_])[i] : T();
+    for (std::size_t part = 0; part < parts_.count; ++part) {
+      const T* const sums = sums_of(part);
+      for (std::size_t i = 0; i < rows_.extent; ++i) y[i] = device::combined<How>(y[i], sums[i]);
+    }
+  }
+
   void write(const kernel_context& f, const row_indices& indices, bool ascend, std::size_t begin,
              std::size_t end) const {
     const T* const x = reinterpret_cast<const T*>(f.buffers[in_]);
@@ -251,7 +290,7 @@ class written_rows_kernel final : public kernel {
   axis_rows rows_;
   index_lists lists_;
   std::size_t all_indices_;
-  device::chunks chunks_;
+  device::chunks chunks_, parts_;
 };
 
 }  // namespace detail

@@ -52,6 +52,7 @@ WEFT_HOST_DEVICE constexpr V xlogy(V x, V y) {
 template <Expression X> [[nodiscard]] auto trigamma(const X& x) { return detail::function<formula::trigamma>(x); }
 
 WEFT_SYMBOLS_1(erfc)
+WEFT_SYMBOLS_1(erfinv)
 WEFT_SYMBOLS_1(digamma)
 WEFT_SYMBOLS_1(lgamma)
 WEFT_SYMBOLS_1(exp2)
@@ -63,6 +64,10 @@ WEFT_SYMBOLS_2(hypot)
 WEFT_NODE_FORMULA_1(erfc, false, V(-1.1283791670955126) * g * math::exp_of_minus_square(x), erfc)
 /// Returns 1 - erf(x), accurate for large x, where erf is 1 (tf.math.erfc). 5.5 ulp.
 template <Expression X> [[nodiscard]] auto erfc(const X& x) { return detail::function<formula::erfc>(x); }
+WEFT_NODE_FORMULA_1(erfinv, false, V(0.886226925452758) * g / math::exp_of_minus_square(y), erfinv)
+/// Returns the number whose erf is x (tf.math.erfinv, torch.erfinv): infinite at 1 and -1, and NaN beyond. Branches.
+/// Float is computed in double, to 1 ulp; 2 ulp in double.
+template <Expression X> [[nodiscard]] auto erfinv(const X& x) { return detail::function<formula::erfinv>(x); }
 WEFT_NODE_FORMULA_1(digamma, false, g * math::trigamma(x), digamma, trigamma)
 /// Returns the derivative of log |gamma(x)| (tf.math.digamma): infinite at 0 and NaN at negative integers, as in
 /// PyTorch. Branches. Float is computed in double, to 1 ulp of the larger of 1 and the result.
