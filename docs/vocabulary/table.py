@@ -31,7 +31,7 @@ def declarations():
         header, text = str(path.relative_to(include)), path.read_text()
         if header.split("/")[0] not in ("ops", "graph", "nn", "tensor", "train") or "misuse" in header:
             continue
-        public = re.findall(r"^\[\[nodiscard\]\] [^(\n]*?\b(\w+)\(", text, re.M) + \
+        public = re.findall(r"^(?:template <.*?> )?\[\[nodiscard\]\] [^(\n]*?\b(\w+)\(", text, re.M) + \
             re.findall(r"^(?:struct|class|enum class) (\w+)", text, re.M) + \
             re.findall(r"^(?:inline )?constexpr [^(\n]*?(\w+)(?:\{.*\})?;|^auto (\w+)\(", text, re.M)
         for name in public:
