@@ -154,6 +154,24 @@ const nn::gru<8> layer;
 auto [states, h] = layer(x, nn::initial_state(wide));  // wrong
 auto [states, h] = layer(x, nn::initial_state(fits));  // right
 
+// case gru_projection: A gru has no projection.
+// error: projection_does_not_fit
+// error: gru: needs a node \[batch, time, features\]
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 5, 3>>(g, "x");
+const nn::gru<8, nn::recurrent_options{.projection = 4}> layer;   // wrong
+const nn::lstm<8, nn::recurrent_options{.projection = 4}> layer;  // right
+auto states = layer(x).states;
+
+// case lstm_projection: The projection is not smaller than the number of units.
+// error: projection_does_not_fit
+// error: smaller than the units
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 5, 3>>(g, "x");
+const nn::lstm<8, nn::recurrent_options{.projection = 8}> layer;  // wrong
+const nn::lstm<8, nn::recurrent_options{.projection = 7}> layer;  // right
+auto states = layer(x).states;
+
 // case layer_arguments: The features are a constructor argument, as in Keras.
 // error: extents_are_template_arguments
 // error: nn::dense<10> layer\{\.activation = nn::relu\}

@@ -256,6 +256,101 @@ BOOST_AUTO_TEST_CASE(stacked_layers_are_those_of_pytorch) {
   check_stacked<3, gru>("gru_stacked");
 }
 
+namespace {
+
+/// Checks a layer's states and the gradients of their weighted sum, and of `c` if it is given.
+template <int Gates, int Width = units, class Layer>
+void check_option(const std::string& name, const operands<double>& o, session& s, const Layer& layer,
+                  const node<double>& loss, const auto& states, const auto&... fed) {
+  const auto x = with(o.x, o.x_values());
+  const auto w = layer.weights.template as<dims<features, Gates * units>, double>();
+  const auto u = layer.recurrent_weights.template as<dims<Width, Gates * units>, double>();
+  const auto b = layer.bias.template as<dims<Gates * units>, double>();
+  s.set(w, numbers<double, dims<features, Gates * units>>(1, shape(features, Gates * units)));
+  s.set(u, numbers<double, dims<Width, Gates * units>>(2, shape(Width, Gates * units)));
+  s.set(b, numbers<double, dims<Gates * units>>(3, shape(Gates * units)));
+  close(name + "_states", s.eval(states, x, fed...));
+  const auto [dx, dw, du, db] = gradients(loss, o.x, w, u, b);
+  close(name + "_d_x", s.eval(dx, x, fed...));
+  close(name + "_d_weights", s.eval(dw, x, fed...));
+  close(name + "_d_recurrent_weights", s.eval(du, x, fed...));
+  close(name + "_d_bias", s.eval(db, x, fed...));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(projections_are_those_of_pytorch) {
+  operands<double> o;
+  const nn::lstm<units, nn::recurrent_options{.projection = 2}, nn::deduced, double> layer;
+  const auto h0 = placeholder<double, dims<batch, 2>>(o.g, "h0");
+  const auto [states, h, c] = layer(o.x, nn::initial_state(h0, o.states[0]));
+  static_assert(std::is_same_v<decltype(h), const node<double, dims<batch, 2>>>);
+  const auto loss = let(weighted_states<double, 2>(o.g, states) + weighted<double>(o.g, c, 10));
+  session s{o.g};
+  const auto p = layer.projection_weights.as<dims<units, 2>, double>();
+  s.set(p, numbers<double, dims<units, 2>>(12, shape(units, 2)));
+  const auto a = with(h0, numbers<double, dims<batch, 2>>(6, shape(3, 2)));
+  const auto b = with(o.states[0], numbers<double, state_dims>(7, state_extents));
+  const auto x = with(o.x, o.x_values());
+  check_option<4, 2>("lstm_projection", o, s, layer, loss, states, a, b);
+  close("lstm_projection_h", s.eval(h, x, a, b)), close("lstm_projection_c", s.eval(c, x, a, b));
+  const auto [dp, dh, dc] = gradients(loss, p, h0, o.states[0]);
+  close("lstm_projection_d_projection_weights", s.eval(dp, x, a, b));
+  close("lstm_projection_d_h0", s.eval(dh, x, a, b)), close("lstm_projection_d_c0", s.eval(dc, x, a, b));
+}
+
+BOOST_AUTO_TEST_CASE(peepholes_are_those_of_tensorflow) {
+  operands<double> o;
+  const lstm<double> layer{.peepholes = true};
+  const auto states = layer(o.x).states;
+  const node<double> loss = weighted_states<double, units>(o.g, states);
+  session s{o.g};
+  const auto p = layer.peephole_weights.as<dims<3 * units>, double>();
+  s.set(p, numbers<double, dims<3 * units>>(12, shape(3 * units)));
+  check_option<4>("lstm_peepholes", o, s, layer, loss, states);
+  const auto [dp] = gradients(loss, p);
+  close("lstm_peepholes_d_peephole_weights", s.eval(dp, with(o.x, o.x_values())));
+}
+
+BOOST_AUTO_TEST_CASE(a_reset_gate_before_the_product_is_that_of_keras) {
+  operands<double> o;
+  const gru<double> layer{.reset_after = false};
+  const auto states = layer(o.x).states;
+  const node<double> loss = weighted_states<double, units>(o.g, states);
+  session s{o.g};
+  BOOST_TEST(parameters(layer).size() == 3u);
+  check_option<3>("gru_reset_before", o, s, layer, loss, states);
+}
+
+// Of second order, too: the loss contains gradients.
+BOOST_AUTO_TEST_CASE(gradients_of_options_are_those_of_finite_differences) {
+  using T = double;
+  operands<T> o;
+  const nn::bidirectional<nn::lstm<3, nn::recurrent_options{.projection = 2}, nn::deduced, T>> a{{.peepholes = true},
+                                                                                                 {.peepholes = true}};
+  const nn::gru<2, nn::recurrent_options{}, nn::deduced, T> b{.reset_after = false};
+  const gru<T> c{.reverse = true};
+  session s{o.g};
+  const auto states = c(b(a(o.x, nn::lengths(o.n)).states, nn::lengths(o.n)).states).states;
+  s.set(a.forward.peephole_weights.as<dims<9>, T>(), numbers<T, dims<9>>(1, shape(9)));
+  const auto p = a.forward.peephole_weights.as<dims<9>, T>();
+  const auto [first] = gradients(sum(square(states)), p);
+  const auto loss = let(sum(square(first)) + mean(states));
+  const auto [dx] = gradients(loss, o.x);
+  auto x = o.x_values();
+  const auto n = lengths_of({5, 2, 0});
+  const auto analytic = s.eval(dx, with(o.x, x), with(o.n, n));
+  for (std::size_t i = 0; i < x.elements(); i += 3) {
+    const double before = x.data()[i], h = 1e-5;
+    x.data()[i] = before + h;
+    const double more = s.eval(loss, with(o.x, x), with(o.n, n));
+    x.data()[i] = before - h;
+    const double less = s.eval(loss, with(o.x, x), with(o.n, n));
+    x.data()[i] = before;
+    BOOST_CHECK_SMALL((more - less) / (2 * h) - analytic.data()[i], 1e-8);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(gradients_are_those_of_finite_differences) {
   using T = double;
   operands<T> o;

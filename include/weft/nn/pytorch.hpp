@@ -200,8 +200,15 @@ class pytorch_rows final : public layer_visitor {
         add(prefix + "bias_ih" + suffix, p, {}, two_biases ? std::string() : prefix + "bias_hh" + suffix);
       else if (name == "recurrent_bias")
         add(prefix + "bias_hh" + suffix, p);
+      else if (name == "peephole_weights")
+        add(prefix + "peephole_weights" + suffix, p);  // torch has none
       else
-        add(prefix + (name == "weights" ? "weight_ih" : "weight_hh") + suffix, p, pytorch::linear());
+        add(prefix +
+                (name == "weights"              ? "weight_ih"
+                 : name == "projection_weights" ? "weight_hr"
+                                                : "weight_hh") +
+                suffix,
+            p, pytorch::linear());
     }
   }
 

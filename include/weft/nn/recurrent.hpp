@@ -22,6 +22,9 @@ struct recurrent_options {
   /// [time, batch, features] instead of [batch, time, features]. Loops read rows of the first axis, so this avoids
   /// transposing the operand and all states.
   bool time_major = false;
+  /// The features of the hidden states of an lstm, which a matrix computes from its units (proj_size in torch); 0: the
+  /// units, without a matrix.
+  int projection = 0;
 };
 
 /// The result of a simple_rnn or a gru: all states [batch, time, units], and the last state of each sequence, [batch,
@@ -33,10 +36,11 @@ struct recurrent_result {
 };
 /// The result of an lstm: all hidden states [batch, time, units], and the last hidden and cell state of each sequence,
 /// [batch, units].
-template <class States, class State>
+template <class States, class State, class Cell = State>
 struct lstm_result {
   States states;
-  State h, c;
+  State h;
+  Cell c;
 };
 /// The result of a bidirectional layer: the concatenated states of both layers, [batch, time, 2 * units], and the
 /// result of each layer.
@@ -60,6 +64,12 @@ struct operand_is_not_a_sequence : mistake<(X::rank != 3)> {};
 template <std::size_t Given, std::size_t Needed>
 struct initial_states_differ_in_number : mistake<(Given != 0 && Given != Needed)> {};
 
+/// Only an lstm has a projection, and it is smaller than the number of units.
+template <class Layer>
+struct projection_does_not_fit
+    : mistake<(Layer::options.projection != 0 &&
+               (Layer::states != 2 || Layer::options.projection < 0 || Layer::options.projection >= Layer::cells))> {};
+
 /// An initial state must be a node [batch, units] of the layer's elements.
 template <class X, class State>
 struct initial_state_does_not_fit : mistake<!(X::symbolic && std::is_same_v<tensor<value_t<X>, dims_t<X>>, State>)> {};
@@ -78,16 +88,21 @@ struct unit_forget_bias {
 
 namespace detail {
 
-template <class State, class... S>
-constexpr auto find_state_mistake(std::tuple<S...>*) {
-  return first_mistake<mistake<false>, initial_state_does_not_fit<S, State>...>{};
+template <class, class>
+constexpr auto find_state_mistake(std::tuple<>*) {
+  return mistake<false>{};
+}
+template <class State, class Cell, class First, class... Second>
+constexpr auto find_state_mistake(std::tuple<First, Second...>*) {
+  return first_mistake<initial_state_does_not_fit<First, State>, initial_state_does_not_fit<Second, Cell>...>{};
 }
 template <class X, class Layer, class Arguments>
 constexpr auto find_recurrent_mistake() {
   using D = dims_t<X>;
   using T = typename Layer::element_type;
-  using of_operand = first_mistake<value_not_in_a_graph<X>, operand_is_not_a_sequence<D>,
-                                   features_mistake<X, T, Layer::features>, not_floating<T>>;
+  using of_operand =
+      first_mistake<projection_does_not_fit<Layer>, value_not_in_a_graph<X>, operand_is_not_a_sequence<D>,
+                    features_mistake<X, T, Layer::features>, not_floating<T>>;
   using of_number = initial_states_differ_in_number<Arguments::states_given, Layer::states>;
   if constexpr (!correct<of_operand>) {
     return of_operand{};
@@ -96,8 +111,10 @@ constexpr auto find_recurrent_mistake() {
   } else {
     constexpr std::size_t axis = Layer::options.time_major ? 1 : 0;
     using state = tensor<T, dims_t<dims<extent_of<D, axis>(), Layer::units>>>;
+    using cell = tensor<T, dims_t<dims<extent_of<D, axis>(), Layer::cells>>>;
     return first_mistake<lengths_mistake<Arguments, dims_t<dims<extent_of<D, axis>()>>>,
-                         decltype(find_state_mistake<state>(static_cast<decltype(Arguments::states)*>(nullptr)))>{};
+                         decltype(find_state_mistake<state, cell>(
+                             static_cast<decltype(Arguments::states)*>(nullptr)))>{};
   }
 }
 }  // namespace detail
@@ -109,7 +126,7 @@ using recurrent_mistake = decltype(detail::find_recurrent_mistake<X, Layer, Argu
 #define WEFT_NEEDS_A_SEQUENCE(layer)                                                                              \
   layer                                                                                                           \
       ": needs a node [batch, time, features] of the layer's element type, lengths [batch] of std::int32_t, and " \
-      "initial states [batch, units]"
+      "initial states [batch, units]; only an lstm has a projection, which is smaller than the units"
 
 namespace detail {
 
@@ -118,11 +135,12 @@ struct recurrent_types {
   using D = dims_t<X>;
   static constexpr std::size_t batch = Layer::options.time_major ? 1 : 0;
   using states = node<typename Layer::element_type, with_extent<D, 2, Layer::units>, device_t<X>>;
-  using state = node<typename Layer::element_type, dims_t<dims<extent_of<D, batch>(), Layer::units>>, device_t<X>>;
+  template <int Width>
+  using state = node<typename Layer::element_type, dims_t<dims<extent_of<D, batch>(), Width>>, device_t<X>>;
 };
 
 /// Computes the result types of a correct call, and calls `layer.record`.
-template <template <class, class> class Result, class Layer, class X, class Arguments>
+template <template <class...> class Result, class Layer, class X, class Arguments>
 auto call_recurrent(const Layer& layer, const X& x, const Arguments& a, bool backwards) {
   if constexpr (!correct<recurrent_mistake<X, Layer, Arguments>>) {
     using empty = node<typename Layer::element_type, dims<>>;
@@ -131,11 +149,13 @@ auto call_recurrent(const Layer& layer, const X& x, const Arguments& a, bool bac
     using types = recurrent_types<Layer, X>;
     const recurrent_symbols r = layer.record({let(x).erased(), symbol_of(a.lengths), symbols_of(a.states),
                                               Layer::options.time_major, backwards != layer.reverse});
-    Result<typename types::states, typename types::state> result;
-    result.states = typename types::states(r.states);
-    result.h = typename types::state(r.last[0]);
-    if constexpr (Layer::states == 2) result.c = typename types::state(r.last[1]);
-    return result;
+    using state = typename types::template state<Layer::units>;
+    using cell = typename types::template state<Layer::cells>;
+    if constexpr (Layer::states == 2)
+      return Result<typename types::states, state, cell>{typename types::states(r.states), state(r.last[0]),
+                                                         cell(r.last[1])};
+    else
+      return Result<typename types::states, state>{typename types::states(r.states), state(r.last[0])};
   }
 }
 
@@ -163,7 +183,7 @@ struct simple_rnn {
 
   using element_type = T;
   static constexpr recurrent_options options = Options;
-  static constexpr int units = Units, features = In;
+  static constexpr int units = Units, cells = Units, features = In;
   static constexpr std::size_t states = 1;
 
   /// The mistake in an operand, if there is one.
@@ -183,12 +203,13 @@ struct simple_rnn {
   }
   detail::recurrent_symbols record(const detail::recurrent_call& s) const {
     const stored_initializer zeros = init::zeros{};
-    return detail::record_recurrent<T>(s, state,
-                                       {{"weights", shape(s.x.extents()[2], Units), weights_init, weights},
-                                        {"recurrent_weights", shape(Units, Units), recurrent_init, recurrent_weights},
-                                        {"bias", shape(Units), bias_init, bias},
-                                        {"recurrent_bias", shape(Units), zeros, recurrent_bias}},
-                                       use_bias ? two_biases ? 2u : 1u : 0u, detail::simple_cell<T>{activation});
+    return detail::record_recurrent<T>(
+        s, state,
+        {{{"weights", shape(s.x.extents()[2], Units), weights_init, weights}},
+         {{"recurrent_weights", shape(Units, Units), recurrent_init, recurrent_weights}},
+         {{"bias", shape(Units), bias_init, bias}, use_bias},
+         {{"recurrent_bias", shape(Units), zeros, recurrent_bias}, use_bias && two_biases}},
+        detail::simple_cell<T>{activation});
   }
 
   void visit(const std::string& path, layer_visitor& v) const {
@@ -220,23 +241,30 @@ simple_rnn(const First&, const More&...) -> simple_rnn<-1>;
 /// recurrent_weights weight_hh', and the bias is bias_ih + bias_hh, or both with `.two_biases`. Lengths, initial states
 /// (h and c), `.reverse` and `.two_biases` are as in simple_rnn. The bias of the forget gate is initialized with 1, or
 /// with 0 by `.bias_init = init::zeros{}`.
+///
+/// `recurrent_options{.projection = 16}` multiplies each h by projection_weights, so that states have 16 features, and
+/// recurrent_weights have 16 rows (proj_size in torch, num_proj in TensorFlow 1; weight_hr'). With `.peepholes`, i and
+/// f also receive peephole_weights times c, and o its part of them times the new c, elementwise (use_peepholes).
 template <int Units, recurrent_options Options = recurrent_options{}, int In = deduced, Element T = float>
 struct lstm {
   bool use_bias = true;
   bool two_biases = false;  ///< as in torch: bias, and recurrent_bias, initialized with 0
   bool reverse = false;     ///< from the last step to the first
+  bool peepholes = false;   ///< the gates also read c
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer recurrent_init = init::orthogonal{};
   stored_initializer bias_init = unit_forget_bias<T>{};
   layer_state state{detail::layer_class::lstm};
-  mutable parameter weights{};            ///< [in, 4 * Units]
-  mutable parameter recurrent_weights{};  ///< [Units, 4 * Units]
-  mutable parameter bias{};               ///< [4 * Units]
-  mutable parameter recurrent_bias{};     ///< [4 * Units], with two_biases
+  mutable parameter weights{};             ///< [in, 4 * Units]
+  mutable parameter recurrent_weights{};   ///< [units, 4 * Units]
+  mutable parameter bias{};                ///< [4 * Units]
+  mutable parameter recurrent_bias{};      ///< [4 * Units], with two_biases
+  mutable parameter peephole_weights{};    ///< [3 * Units] for i, f and o, initialized with 0
+  mutable parameter projection_weights{};  ///< [Units, projection]
 
   using element_type = T;
   static constexpr recurrent_options options = Options;
-  static constexpr int units = Units, features = In;
+  static constexpr int cells = Units, units = Options.projection != 0 ? Options.projection : Units, features = In;
   static constexpr std::size_t states = 2;
 
   /// The mistake in an operand, if there is one.
@@ -257,11 +285,13 @@ struct lstm {
     const stored_initializer zeros = init::zeros{};
     return detail::record_recurrent<T>(
         s, state,
-        {{"weights", shape(s.x.extents()[2], 4 * Units), weights_init, weights},
-         {"recurrent_weights", shape(Units, 4 * Units), recurrent_init, recurrent_weights},
-         {"bias", shape(4 * Units), bias_init, bias},
-         {"recurrent_bias", shape(4 * Units), zeros, recurrent_bias}},
-        use_bias ? two_biases ? 2u : 1u : 0u, detail::lstm_cell<T>());
+        {{{"weights", shape(s.x.extents()[2], 4 * Units), weights_init, weights}},
+         {{"recurrent_weights", shape(units, 4 * Units), recurrent_init, recurrent_weights}},
+         {{"bias", shape(4 * Units), bias_init, bias}, use_bias},
+         {{"recurrent_bias", shape(4 * Units), zeros, recurrent_bias}, use_bias && two_biases},
+         {{"peephole_weights", shape(3 * Units), zeros, peephole_weights}, peepholes},
+         {{"projection_weights", shape(Units, units), weights_init, projection_weights}, units != Units}},
+        detail::lstm_cell<T>());
   }
 
   void visit(const std::string& path, layer_visitor& v) const {
@@ -269,7 +299,9 @@ struct lstm {
             {{"weights", &weights},
              {"recurrent_weights", &recurrent_weights},
              {"bias", &bias},
-             {"recurrent_bias", &recurrent_bias}});
+             {"recurrent_bias", &recurrent_bias},
+             {"peephole_weights", &peephole_weights},
+             {"projection_weights", &projection_weights}});
   }
 };
 template <recurrent_options Options, class T>
@@ -292,11 +324,13 @@ lstm(const First&, const More&...) -> lstm<-1>;
 ///
 /// The columns of the variables are the gates r, z, n, as in torch; Keras uses z, r, n. In torch, weights are
 /// weight_ih', recurrent_weights weight_hh', bias bias_ih and recurrent_bias bias_hh. Lengths, the initial state and
-/// `.reverse` are as in simple_rnn.
+/// `.reverse` are as in simple_rnn. With `.reset_after = false`, the last gate is tanh(xn + (r * h) * its columns of
+/// recurrent_weights), as in the paper and in Keras's layer of the same option.
 template <int Units, recurrent_options Options = recurrent_options{}, int In = deduced, Element T = float>
 struct gru {
-  bool use_bias = true;  ///< both biases
-  bool reverse = false;  ///< from the last step to the first
+  bool use_bias = true;     ///< both biases
+  bool reverse = false;     ///< from the last step to the first
+  bool reset_after = true;  ///< false: the reset gate multiplies h before the product, and there is one bias
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer recurrent_init = init::orthogonal{};
   stored_initializer bias_init = init::zeros{};
@@ -304,11 +338,11 @@ struct gru {
   mutable parameter weights{};            ///< [in, 3 * Units]
   mutable parameter recurrent_weights{};  ///< [Units, 3 * Units]
   mutable parameter bias{};               ///< [3 * Units]
-  mutable parameter recurrent_bias{};     ///< [3 * Units]
+  mutable parameter recurrent_bias{};     ///< [3 * Units], with reset_after
 
   using element_type = T;
   static constexpr recurrent_options options = Options;
-  static constexpr int units = Units, features = In;
+  static constexpr int units = Units, cells = Units, features = In;
   static constexpr std::size_t states = 1;
 
   /// The mistake in an operand, if there is one.
@@ -328,11 +362,11 @@ struct gru {
   detail::recurrent_symbols record(const detail::recurrent_call& s) const {
     return detail::record_recurrent<T>(
         s, state,
-        {{"weights", shape(s.x.extents()[2], 3 * Units), weights_init, weights},
-         {"recurrent_weights", shape(Units, 3 * Units), recurrent_init, recurrent_weights},
-         {"bias", shape(3 * Units), bias_init, bias},
-         {"recurrent_bias", shape(3 * Units), bias_init, recurrent_bias}},
-        use_bias ? 2u : 0u, detail::gru_cell<T>());
+        {{{"weights", shape(s.x.extents()[2], 3 * Units), weights_init, weights}},
+         {{"recurrent_weights", shape(Units, 3 * Units), recurrent_init, recurrent_weights}},
+         {{"bias", shape(3 * Units), bias_init, bias}, use_bias},
+         {{"recurrent_bias", shape(3 * Units), bias_init, recurrent_bias}, use_bias && reset_after}},
+        detail::gru_cell<T>{reset_after});
   }
 
   void visit(const std::string& path, layer_visitor& v) const {
