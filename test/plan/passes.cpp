@@ -198,6 +198,8 @@ BOOST_AUTO_TEST_CASE(parts_have_the_values_of_copies) {
   compare_parts<dims<dyn<"n">, 900>>(shape(1, 900), gates<1>);    // contiguous
   compare_parts<dims<dyn<"n">, 900>>(shape(400, 900), gates<1>);  // divided among threads
   compare_parts<dims<dyn<"n">, 3, 5>>(shape(4, 3, 5), gates<1>);  // parts of extent 1
+  compare_parts<dims<dyn<"n">, 3>>(shape(4, 3), gates<1>);        // columns
+  compare_parts<dims<2, 3, dyn<"n">>>(shape(2, 3, 1), gates<1>);  // columns, but the plan does not know it
   compare_parts<dims<6, dyn<"n">>>(shape(6, 11), gates<0>);
   compare_parts<dims<dyn<"n">, 6, dyn<"m">>>(shape(2, 6, 200), gates<1>);
   compare_parts<dims<dyn<"n">, 6>>(shape(0, 6), gates<1>);

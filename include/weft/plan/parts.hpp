@@ -51,10 +51,13 @@ class part_finder {
     const fusion_kind kind = p_.op(n).fusion;
     return p_.computes(n) && (kind == fusion_kind::expression || kind == fusion_kind::gradient);
   }
-  /// Returns true if the array consists of `count` such parts, whose extent along the axis is a number.
+  /// Returns true if the array consists of `count` such parts, whose extent along the axis is a number, and whose
+  /// elements are adjacent: loops do not store single elements apart.
   static bool are_equal_parts(const value_info& array, const value_info& part, std::size_t count, std::size_t axis) {
     const std::int64_t extent = part.extents[axis];
-    return count > 1 && extent > 0 && array.extents[axis] == extent * static_cast<std::int64_t>(count);
+    bool adjacent = false;
+    for (std::size_t i = axis; i < part.extents.rank; ++i) adjacent = adjacent || part.extents[i] > 1;
+    return count > 1 && extent > 0 && adjacent && array.extents[axis] == extent * static_cast<std::int64_t>(count);
   }
   std::uint32_t axis_of(std::uint32_t n) const {
     return static_cast<std::uint32_t>(attributes_of<split_op>(p_.def(n)).axis);
