@@ -31,6 +31,7 @@ if [[ $name == *" "* || " $examples" != *" $name "* ]]; then
   exit 2
 fi
 need_examples
+need_example "$name"
 install_missing
 build default "${name/\//_}" >&2  # the example alone writes to the output
 program=$PWD/build/default/examples/$name

@@ -102,6 +102,11 @@ need_examples() {
   need dataset-fashion-mnist "70,000 images for training and tests" [ -e /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ]
 }
 
+# need_example NAME: what one example needs beyond that.
+need_example() {
+  [ "$1" != char_gpt ] || need wordnet-base "82,000 definitions, a text to learn from" [ -e /usr/share/wordnet/data.noun ]
+}
+
 need_tests() {
   need_examples
   need libboost-test-dev "runs the tests" library boost_unit_test_framework

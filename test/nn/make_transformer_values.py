@@ -76,7 +76,10 @@ gpt2 = rounded(GPT2LMHeadModel(GPT2Config(n_layer=2, n_head=heads, n_embd=width,
 bert = rounded(BertModel(BertConfig(num_hidden_layers=2, num_attention_heads=heads, hidden_size=width,
                                     intermediate_size=inner, max_position_embeddings=6, **sizes)))
 ids, types = torch.tensor([[4, 1, 7, 10, 0], [3, 3, 9, 2, 5]]), torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 1, 0]])
-emit("gpt2", gpt2(ids).logits)
+logits = emit("gpt2", gpt2(ids).logits)
+tables = gpt2.transformer.wte.weight, gpt2.transformer.wpe.weight, gpt2.transformer.h[0].attn.c_attn.bias
+for name, gradient in zip(("wte", "wpe", "c_attn"), torch.autograd.grad((logits ** 2).sum(), tables)):
+    emit("gpt2.d" + name, gradient)
 states, pooled = bert(ids, attention_mask=(~padding).long(), token_type_ids=types, return_dict=False)
 emit("bert", states), emit("bert.pooled", pooled)
 states, pooled = bert(ids, return_dict=False)

@@ -112,9 +112,21 @@ BOOST_AUTO_TEST_CASE(gpt2_is_that_of_hugging_face) {
       nn::gpt2<nn::gpt2_options{.layers = 2, .heads = 2, .width = width, .vocabulary = 11, .context = 6}>(), "gpt2");
   const auto logits = net(ids);
   static_assert(std::is_same_v<dims_t<decltype(logits)>, dims_t<dims<batch, steps, 11>>>);
+  const auto& attention = net.h.layers[0].self_attn;
+  const auto [dwte, dwpe, dq, dv] =
+      gradients(sum(square(logits)), net.wte.table, net.wpe.table.as<dims<6, width>>(),
+                attention.query_bias.as<dims<width>>(), attention.value_bias.as<dims<width>>());
   session s{g};
   BOOST_CHECK_EQUAL(nn::load_hugging_face_weights(file, net, s).restored.size(), 2u + 2 * 16 + 2);
   right().check("gpt2", s.eval(logits, with(ids, text<std::int32_t>())), 1e-5);
+  right().check("gpt2.dwte", s.eval(dwte, with(ids, text<std::int32_t>())), 1e-4);  // looked up, and the last layer
+  right().check("gpt2.dwpe", s.eval(dwpe, with(ids, text<std::int32_t>())), 1e-4);
+  const auto of_query = s.eval(dq, with(ids, text<std::int32_t>())),
+             of_value = s.eval(dv, with(ids, text<std::int32_t>()));
+  for (std::size_t i = 0; i < width; ++i) {
+    BOOST_CHECK_SMALL(of_query.data()[i] - right()["gpt2.dc_attn"][i], 1e-3);
+    BOOST_CHECK_SMALL(of_value.data()[i] - right()["gpt2.dc_attn"][2 * width + i], 1e-3);
+  }
 
   BOOST_CHECK_EXCEPTION(s.eval(logits, with(ids, tensor<std::int32_t, id_dims>(shape(1, 7)))), weft::error,
                         test::says(error_code::out_of_range));  // longer than the context

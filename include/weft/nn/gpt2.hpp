@@ -32,16 +32,18 @@ template <gpt2_options Options = gpt2_options{}, Element T = float>
 struct gpt2 {
   using layer = transformer_encoder_layer<Options.heads, 4 * Options.width, T>;
 
-  double dropout = 0;  ///< torch's models have 0.1
-  embedding<Options.vocabulary, Options.width, T> wte{.table_init = init::normal{.stddev = 0.02}};
-  positional_embedding<Options.context, T> wpe{.table_init = init::normal{.stddev = 0.01}};
-  transformer_encoder<layer, static_cast<std::size_t>(Options.layers)> h{{.norm_first = true,
-                                                                          .causal = true,
-                                                                          .dropout = dropout,
-                                                                          .feedforward_dropout = 0,
-                                                                          .activation = gelu_tanh,
-                                                                          .weights_init = init::normal{.stddev = 0.02}},
-                                                                         true};
+  double dropout = 0;    ///< Hugging Face's models have 0.1
+  double stddev = 0.02;  ///< of the first weights; a narrow model learns faster with about 1 / sqrt(width)
+  embedding<Options.vocabulary, Options.width, T> wte{.table_init = init::normal{.stddev = stddev}};
+  positional_embedding<Options.context, T> wpe{.table_init = init::normal{.stddev = stddev}};
+  transformer_encoder<layer, static_cast<std::size_t>(Options.layers)> h{
+      {.norm_first = true,
+       .causal = true,
+       .dropout = dropout,
+       .feedforward_dropout = 0,
+       .activation = gelu_tanh,
+       .weights_init = init::normal{.stddev = stddev}},
+      true};
 
   template <Expression Ids, detail::AttentionArgument... A>
   auto operator()(const Ids& ids, const A&... arguments) const {
