@@ -4,6 +4,7 @@ set(device_tests
     gpu.layouts
     gpu.products
     ops.arrays
+    ops.attention
     ops.bounded
     ops.color
     ops.composition_gradients

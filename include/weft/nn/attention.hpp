@@ -6,8 +6,8 @@
 #include <weft/nn/layer.hpp>
 #include <weft/nn/sequence_arguments.hpp>
 #include <weft/nn/visit.hpp>
+#include <weft/ops/products/attention_op.hpp>
 #include <weft/ops/random/dropout.hpp>
-#include <weft/ops/reduce/softmax.hpp>
 
 /// Attention: docs/how-to/sequences.md.
 WEFT_COLD_BEGIN
@@ -56,34 +56,11 @@ struct attention_call {
   const attention_with_caches* caches = nullptr;  ///< null, or where keys and values of earlier steps are
 };
 
-inline symbol record_and(const symbol& a, const symbol& b) {
-  if (a.is_number()) return b;
-  const shape &x = a.extents(), &y = b.extents();
-  shape both = x.rank >= y.rank ? x : y;
-  const shape& other = x.rank >= y.rank ? y : x;
-  for (std::size_t i = 0; i < other.rank; ++i)
-    if (std::int64_t& extent = both[both.rank - other.rank + i]; extent == 1) extent = other[i];
-  return record_untyped(node<bool>(a) && node<bool>(b), both);
-}
-
-/// Returns the keys to which each query attends, as bool that broadcasts to [batch, heads, queries, keys], or a plain
-/// number if each query attends to all keys.
-inline symbol record_attended(const attention_call& s) {
-  op_builder& where = *s.query.builder();
-  const std::int64_t batch = s.query.extents()[0], queries = s.query.extents()[1], keys = s.key.extents()[1];
-  using index = node<std::int32_t>;
-  symbol attended;
-  if (s.causal) {
-    const symbol row = reshape(record_steps(where, queries), shape(queries, 1));
-    attended = record_untyped(index(row) >= index(record_steps(where, keys)), shape(queries, keys));
-  }
-  if (!s.lengths.is_number()) {
-    const symbol n = reshape(checked_lengths(s.lengths, keys), shape(batch, 1, 1, 1));
-    attended =
-        record_and(attended, record_untyped(index(record_steps(where, keys)) < index(n), shape(batch, 1, 1, keys)));
-  }
-  for (const symbol& m : s.masks) attended = record_and(attended, m.extents().rank == 3 ? expand_dims(m, {1}) : m);
-  return attended;
+/// Returns the mask that a call's masks allow together, or a plain number if it has none.
+inline symbol record_mask(const attention_call& s) {
+  symbol all;
+  for (const symbol& m : s.masks) all = weft::detail::record_and(all, m.extents().rank == 3 ? expand_dims(m, {1}) : m);
+  return all;
 }
 
 /// x * weights + bias.
@@ -98,18 +75,11 @@ inline symbol split_heads(const symbol& x, std::int64_t heads) {
   return transpose(reshape(x, shape(e[0], e[1], heads, e[2] / heads)), {0, 2, 1, 3});
 }
 
-/// The score of masked keys: its exponential is 0, and its differences are finite.
-template <class T>
-constexpr T lowest_score() {
-  return std::is_same_v<T, double> ? static_cast<T>(-1e300) : static_cast<T>(-1e37f);
-}
-
 template <class T>
 symbol record_attention(const attention_call& s, const layer_state& layer, std::initializer_list<parameter_request> p) {
   gpu::compile_kernels<matmul_op, T>();
   gpu::compile_kernels<gpu::moves, T>();
   gpu::compile_kernels<softmax_op, T>();
-  using leaf = node<T>;
   const auto check = [&](const symbol& x) { weft::detail::check_same_graph(layer.kind(), s.query.builder(), x); };
   check(s.key), check(s.value);
   if (!s.lengths.is_number()) check(s.lengths);
@@ -137,28 +107,20 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
     return call.result(project<T>(reshape(found, s.query.extents()), call[3], bias(3)));
   }
 
-  const symbol scores = matmul<T>(q, k, false, true);
-  const T scale = static_cast<T>(1 / __builtin_sqrt(static_cast<double>(q.extents()[3])));
-  const symbol attended = record_attended(s);
-  symbol weights;
-  if (attended.is_number()) {
-    const symbol scaled = record_untyped(leaf(scores) * scale, scores.extents());
-    weights = record<softmax_op<T>>({scaled}, scaled.info());
-  } else {
-    const node<bool> where(attended);
-    const symbol scaled =
-        record_untyped(weft::select(where, leaf(scores) * scale, lowest_score<T>()), scores.extents());
-    weights = record<softmax_op<T>>({scaled}, scaled.info());
-    // If a query attends to no key, all of its weights are 0.
-    if (!s.lengths.is_number() || !s.masks.empty())
-      weights = record_untyped(weft::select(where, leaf(weights), T(0)), scores.extents());
-  }
+  weft::detail::attention_attributes options{};
+  options.causal = s.causal;
+  const symbol lengths = s.lengths.is_number() ? symbol() : checked_lengths(s.lengths, s.key.extents()[1]);
+  const weft::detail::attention_symbols a{q, k, record_mask(s), lengths, {}, options};
+  symbol weighted;
   if (s.dropout != 0) {
     gpu::compile_kernels<dropout_op, T>();
     weft::detail::check_dropout_rate(s.dropout);
-    weights = weft::detail::record_dropout<T>(weights, symbol(s.dropout), {});
+    const symbol weights = weft::detail::record_attention_weights<T>(a);
+    weighted = matmul<T>(weft::detail::record_dropout<T>(weights, symbol(s.dropout), {}), v);
+  } else {
+    weighted = weft::detail::record_attention<T>(a, v);
   }
-  const symbol heads = transpose(matmul<T>(weights, v), {0, 2, 1, 3});
+  const symbol heads = transpose(weighted, {0, 2, 1, 3});
   return call.result(project<T>(reshape(heads, s.query.extents()), call[3], bias(3)));
 }
 
