@@ -219,8 +219,10 @@ template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
   static_assert(correct<element_types_differ<T, value_t<B>>>, "conv2d: the element types differ: use cast<T>(x)");
   static_assert(correct<conv2d_undefined_for<T>>,
                 "conv2d: the elements must be float, double, half or bfloat16: use cast<float>(x)");
-  return detail::unless<first_mistake<mistaken, element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>>(
-      images, filters, [](const auto& x, const auto& w) { return detail::convolve<convolution_op, Options>(x, w); });
+  if constexpr (correct<first_mistake<mistaken, element_types_differ<T, value_t<B>>, conv2d_undefined_for<T>>>)
+    return detail::convolve<convolution_op, Options>(materialize(images), materialize(filters));
+  else
+    return detail::after_mistake<T, DA>(images, filters);
 }
 
 }  // namespace weft

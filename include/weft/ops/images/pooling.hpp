@@ -97,8 +97,10 @@ using average_pool_op = pool_op<T, pool_kind::average>;
 
 namespace detail {
 
-#define WEFT_POOL(kind)                                                                                \
-  WEFT_INSTANTIATE(kernel* prepare_declared<pool_op<float, pool_kind::kind>>(const prepare_context&)); \
+#define WEFT_POOL(kind)                                                                                                \
+  WEFT_INSTANTIATE(kernel* prepare_declared<pool_op<float, pool_kind::kind>>(const prepare_context&));                 \
+  WEFT_INSTANTIATE(                                                                                                    \
+      kernel* prepare_fused_declared<pool_op<float, pool_kind::kind>>(const prepare_context&, const product_fusion&)); \
   WEFT_INSTANTIATE(void gradient_of_declared<pool_op<float, pool_kind::kind>>(gradient_context&));
 WEFT_POOL(max)
 WEFT_POOL(max_gradient)
@@ -169,8 +171,10 @@ template <size2d Window, size2d Stride = Window, padding Padding = padding::vali
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
                 "max_pool2d: needs floating-point images that are not smaller than the window: cast<float>(x)");
-  return detail::unless<mistaken>(
-      images, [](const auto& x) { return detail::pool<pool_kind::max, Window, Stride, Padding>(x); });
+  if constexpr (correct<mistaken>)
+    return detail::pool<pool_kind::max, Window, Stride, Padding>(materialize(images));
+  else
+    return detail::same_after_mistake(images);
 }
 
 /// Returns the mean of each window of images `[batch, height, width, channels]`, for each channel (tf.nn.avg_pool2d).
@@ -183,8 +187,10 @@ template <size2d Window, size2d Stride = Window, padding Padding = padding::vali
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
                 "avg_pool2d: needs floating-point images that are not smaller than the window: cast<float>(x)");
-  return detail::unless<mistaken>(
-      images, [](const auto& x) { return detail::pool<pool_kind::average, Window, Stride, Padding, CountPadding>(x); });
+  if constexpr (correct<mistaken>)
+    return detail::pool<pool_kind::average, Window, Stride, Padding, CountPadding>(materialize(images));
+  else
+    return detail::same_after_mistake(images);
 }
 
 }  // namespace weft

@@ -178,12 +178,20 @@ template <Expression Real, Expression Imag>
                 "fft: needs real and imaginary parts of equal extents [..., n], float or double");
   return detail::transformed<1>(real, imag, false);
 }
+template <class Real, class Imag>
+[[nodiscard]] auto fft(const complex_parts<Real, Imag>& x) {
+  return fft(x.real, x.imag);
+}
 /// The inverse of fft, which divides by n (tf.signal.ifft).
 template <Expression Real, Expression Imag>
 [[nodiscard]] auto ifft(const Real& real, const Imag& imag) {
   static_assert(correct<complex_fft_mistake<Real, Imag>>,
                 "ifft: needs real and imaginary parts of equal extents [..., n], float or double");
   return detail::transformed<1>(real, imag, true);
+}
+template <class Real, class Imag>
+[[nodiscard]] auto ifft(const complex_parts<Real, Imag>& x) {
+  return ifft(x.real, x.imag);
 }
 
 /// Returns the transform of real rows `[..., n]`, where n is a number: elements 0 to n / 2, `[..., n / 2 + 1]`
@@ -222,6 +230,10 @@ template <int Length = -1, Expression Real, Expression Imag>
                                                                                      {n, -1.0, true, true}, a, b);
   });
 }
+template <int Length = -1, class Real, class Imag>
+[[nodiscard]] auto irfft(const complex_parts<Real, Imag>& x) {
+  return irfft<Length>(x.real, x.imag);
+}
 
 /// The transform over the last two axes (tf.signal.fft2d, numpy.fft.fft2).
 template <Expression Real, Expression Imag>
@@ -230,12 +242,20 @@ template <Expression Real, Expression Imag>
                 "fft2: needs real and imaginary parts of equal extents [..., m, n], float or double");
   return detail::transformed<2>(real, imag, false);
 }
+template <class Real, class Imag>
+[[nodiscard]] auto fft2(const complex_parts<Real, Imag>& x) {
+  return fft2(x.real, x.imag);
+}
 /// The inverse of fft2 (tf.signal.ifft2d).
 template <Expression Real, Expression Imag>
 [[nodiscard]] auto ifft2(const Real& real, const Imag& imag) {
   static_assert(correct<complex_fft_mistake<Real, Imag, 2>>,
                 "ifft2: needs real and imaginary parts of equal extents [..., m, n], float or double");
   return detail::transformed<2>(real, imag, true);
+}
+template <class Real, class Imag>
+[[nodiscard]] auto ifft2(const complex_parts<Real, Imag>& x) {
+  return ifft2(x.real, x.imag);
 }
 /// The transform of real `[..., m, n]` over both axes, of which the last one becomes n / 2 + 1 (tf.signal.rfft2d).
 template <Expression Expr>
@@ -261,28 +281,6 @@ template <int Length = -1, Expression Real, Expression Imag>
     const auto columns = detail::columns_transformed(a, b, true);
     return irfft<Length>(columns.real, columns.imag);
   });
-}
-
-// The same of the result of another transform.
-template <class Real, class Imag>
-[[nodiscard]] auto fft(const complex_parts<Real, Imag>& x) {
-  return fft(x.real, x.imag);
-}
-template <class Real, class Imag>
-[[nodiscard]] auto ifft(const complex_parts<Real, Imag>& x) {
-  return ifft(x.real, x.imag);
-}
-template <int Length = -1, class Real, class Imag>
-[[nodiscard]] auto irfft(const complex_parts<Real, Imag>& x) {
-  return irfft<Length>(x.real, x.imag);
-}
-template <class Real, class Imag>
-[[nodiscard]] auto fft2(const complex_parts<Real, Imag>& x) {
-  return fft2(x.real, x.imag);
-}
-template <class Real, class Imag>
-[[nodiscard]] auto ifft2(const complex_parts<Real, Imag>& x) {
-  return ifft2(x.real, x.imag);
 }
 template <int Length = -1, class Real, class Imag>
 [[nodiscard]] auto irfft2(const complex_parts<Real, Imag>& x) {
