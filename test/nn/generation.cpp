@@ -194,6 +194,11 @@ BOOST_AUTO_TEST_CASE(texts_end) {
   nn::generator<3> endless(s, net, {.max_tokens = 10, .temperature = 0});
   BOOST_CHECK_NE(failure(error_code::out_of_range, [&] { endless(long_prompt); }).find("assign_slice"),
                  std::string::npos);
+  // A text that ends at the last position, while others go on.
+  const nn::token_lists full{std::vector<std::int32_t>(capacity, 1), {7}};
+  const auto last = endless(full, [](std::size_t text, std::int32_t) { return text == 1; });
+  BOOST_CHECK_EQUAL(last[0].size(), 1u);
+  BOOST_CHECK(last[1] == greedy()[1]);
   failure(error_code::invalid_argument, [&] { write({{1}, {}}); });
   failure(error_code::invalid_argument, [&] { write({{1}, {1}, {1}, {1}}); });
   failure(error_code::out_of_range, [&] { write({{1, vocabulary}}); });

@@ -17,18 +17,18 @@ namespace {
 
 using matrix = dims<3, 3>;
 
-/// A step on one CPU with one lane, compiled without a session.
+/// A step on one CPU, by default with one lane, compiled without a session.
 struct planned {
   plan::placement place;
   sequence<plan::variable_state> variables;
   extent_bindings extents, known;
   memory_resource memory;
   plan::random_state random;
-  plan::environment session{place, variables, extents, memory, nullptr, nullptr, 1, 1, random};
+  plan::environment session;
   std::unique_ptr<plan::compiled_step> step;
 
-  planned(const graph& g, std::vector<value> fetches, std::vector<std::uint32_t> targets = {})
-      : place(g, 1, nullptr, {}, true) {
+  planned(const graph& g, std::vector<value> fetches, std::vector<std::uint32_t> targets = {}, std::size_t lanes = 1)
+      : place(g, 1, nullptr, {}, true), session{place, variables, extents, memory, nullptr, nullptr, 1, lanes, random} {
     variables.resize(g.size());
     plan::step_request request;
     for (const value& each : fetches) request.fetches.push_back(each);
@@ -87,6 +87,27 @@ BOOST_AUTO_TEST_CASE(an_expression_runs_with_the_product_that_it_alone_reads) {
   const planned both(g, {result.id(), product.id()});
   BOOST_REQUIRE(both.program().instructions.size() == 2u);
   for (const plan::instruction& each : both.program().instructions) BOOST_TEST(each.leader == none);
+}
+
+BOOST_AUTO_TEST_CASE(an_array_whose_parts_several_lanes_write_is_in_the_memory_of_the_first) {
+  graph g;
+  using wide = dims<64, 64>;
+  const auto x = placeholder<float, wide>(g, "x");
+  const auto a = let(exp(x)), b = let(tanh(x));  // one for each lane
+  const auto y = let(matmul(concat<1>(b * 2, a * 3), let(concat<0>(a, b))));
+  const planned step(g, {y.id()}, {}, 2);
+  std::uint32_t joined = none;
+  std::vector<std::uint32_t> lanes;
+  for (const plan::instruction& in : step.program().instructions)
+    for (const std::uint32_t w : in.writes) {
+      if (step.program().buffers[w].declared.extents != shape(64, 128)) continue;
+      joined = w;
+      lanes.push_back(in.lane);
+    }
+  BOOST_REQUIRE_EQUAL(lanes.size(), 2u);
+  BOOST_TEST(lanes[0] != lanes[1]);
+  BOOST_TEST(step.program().buffers[joined].arena == lanes[0]);
+  BOOST_TEST(step.program().buffers[joined].last == none);
 }
 
 BOOST_AUTO_TEST_CASE(buffers_live_from_their_first_write_to_their_last_read) {

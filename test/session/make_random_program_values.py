@@ -78,6 +78,37 @@ def loop(a, b):
     return a
 
 
+def nested_capture(p, a, b):
+    x = a
+    for _ in range(3):
+        if not (x * x).mean() > 0.05:
+            break
+        x = torch.tanh(x * b) * 0.5 if p > 0 else x * 0.5 + a * 0.01
+    return x
+
+
+def one_of_three(p, a, b):
+    i = int(p * 3)
+    return a if i == 0 else a * b if i == 1 else torch.tanh(b)
+
+
+def folded(a, b):
+    h = a.mean(0)
+    for row in b:
+        h = torch.tanh(h * b.mean() + row)
+    return a + h
+
+
+def gates(a):
+    left, right = tanh(a).split(2, 1)
+    return (torch.sigmoid(left) * right).sum(1, keepdim=True) * 0.5
+
+
+def parts_of_joined(a, b):
+    left, right = torch.cat([a * b, a + b], 1).split(4, 1)
+    return left - right
+
+
 def loop_dense(a, b):
     for _ in range(3):
         a = torch.tanh(a @ b * 0.7)
@@ -228,6 +259,14 @@ BLOCKS = {
     "taken_along": ("M", lambda a, b: torch.gather(a, 1, torch.sort(b, dim=1, stable=True).indices) * 0.5 + tanh(a)),
     "gather_unique": ("M", lambda a, b: tanh(a)[b]),
     "conditional": ("M", lambda p, a, b: tanh(a) * b if p > 0.1 else a * 0.5 - b),
+    "captured_branch": ("M", lambda p, a, b: tanh(a) * b if p > 0.1 else a * 0.5 - b),
+    "captured_loop": ("M", loop),
+    "nested_capture": ("M", nested_capture),
+    "one_of_three": ("M", one_of_three),
+    "mapped": ("M", lambda a, b: a * b.mean()),
+    "folded": ("M", folded),
+    "swap_parts": ("M", lambda a: torch.cat([a[:, 2:] * 2, torch.sigmoid(a[:, :2])], 1)),
+    "parts_of_joined": ("M", parts_of_joined),
     "loop": ("M", loop),
     "loop_dense": ("M", loop_dense),
     "recomputed": ("M", lambda a, b: tanh(a @ b)),
@@ -270,6 +309,7 @@ BLOCKS = {
     "exponential_of": ("W", lambda a: torch.linalg.matrix_exp(tanh(a) * 0.25)),
     "cumsum_weights": ("W", lambda a: tanh(cumsum(a, 0) * 0.3)),
     "row_mean": ("C", lambda a, b: column((a * b).mean(1))),
+    "gates": ("C", gates),
     "kept_sum": ("C", lambda a: a.sum(1, keepdim=True) * 0.25),
     "matvec": ("C", lambda a, b: a @ b.reshape(4, 1) * 0.5),
     "dense_loss": ("C", lambda a, b: column(dense_cross_entropy(a, b)) * 0.3),

@@ -152,6 +152,7 @@ std::vector<std::vector<scored_text>> beam_search<Batch, Width>::operator()(cons
       // Later sums are not larger, so no later text can be better than this.
       const double bound = score_of(next[0].sum, options_.length_penalty > 0 ? options_.max_tokens : n);
       done[i] = found[i].size() == width && found[i].back().score >= bound;
+      for (std::size_t b = 0; done[i] && b < width; ++b) positions_[first + b] = 0;  // never beyond the cache
     }
   }
   for (std::size_t row = 0; row < prompts.size() * width; ++row)

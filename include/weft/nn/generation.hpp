@@ -267,7 +267,8 @@ token_lists generator<Batch>::operator()(const token_lists& prompts, const token
       texts[row].push_back(token), note(row, token);
       tokens_[row] = token, ++positions_[row];
       const bool goes_on = !observe || observe(row, token);
-      if (!goes_on || token == options_.end_token) unfinished.erase(k);
+      // A row that has ended is still computed: at its first position, which is never beyond the cache.
+      if (!goes_on || token == options_.end_token) unfinished.erase(k), positions_[row] = 0;
     }
   }
   return texts;

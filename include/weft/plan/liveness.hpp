@@ -22,8 +22,9 @@ class liveness {
         step_buffer& buffer = p_.buffers[b];
         if (buffer.first == none) buffer.first = i;
         if (buffer.kind == buffer_kind::unused) buffer.kind = buffer_kind::arena;
-        if (lane_[b] != none && lane_[b] != in.lane) shared_[b] = 1;
-        lane_[b] = in.lane;
+        // Parts of an array can be written by several lanes. Only the first can reuse memory that it has released.
+        if (lane_[b] == none) lane_[b] = in.lane;
+        if (lane_[b] != in.lane) shared_[b] = 1;
         buffer.last = i;
       }
       for (const std::uint32_t b : in.reads) {

@@ -317,6 +317,36 @@ struct world {
   static M conditional(S p, M a, M b) {
     return cond(p > 0.1, [](auto x, auto y) { return tanh(x) * y; }, [](auto x, auto y) { return x * 0.5 - y; }, a, b);
   }
+  static M captured_branch(S p, M a, M b) {
+    return cond(p > 0.1, [&] { return tanh(a) * b; }, [&] { return a * 0.5 - b; });
+  }
+  static M captured_loop(M a, M b) {
+    return while_loop([](auto x) { return mean(square(x)) > 0.05; }, [&](auto x) { return tanh(x) * 0.7 + b * 0.05; },
+                      {.max_iterations = 4}, a);
+  }
+  static M nested_capture(S p, M a, M b) {
+    return while_loop(
+        [](auto x) { return mean(square(x)) > 0.05; },
+        [&](auto x) { return cond(p > 0., [&] { return tanh(x * b) * 0.5; }, [&] { return x * 0.5 + a * 0.01; }); },
+        {.max_iterations = 3}, a);
+  }
+  static M one_of_three(S p, M a, M b) {
+    return case_of(cast<std::int32_t>(p * 3.), [&] { return a; }, [&] { return a * b; }, [&] { return tanh(b); });
+  }
+  static M mapped(M a, M b) {
+    return map([&](auto row) { return row * mean(b); }, rows(a));
+  }
+  static M folded(M a, M b) {
+    return let(a + fold([&](auto h, auto row) { return tanh(h * mean(b) + row); }, mean<0>(a), rows(b)));
+  }
+  static M swap_parts(M a) {
+    const auto [l, r] = split<1, 2>(a);
+    return concat<1>(let(r * 2.0), let(sigmoid(l)));
+  }
+  static M parts_of_joined(M a, M b) {
+    const auto [l, r] = split<1, 2>(concat<1>(a * b, a + b));
+    return let(l - r);
+  }
   static M loop(M a, M b) {
     return while_loop([](auto x, auto) { return mean(square(x)) > 0.05; },
                       [](auto x, auto y) { return tanh(x) * 0.7 + y * 0.05; }, {.max_iterations = 4}, a, invariant(b));
@@ -409,6 +439,10 @@ struct world {
   static W exponential_of(W a) { return matrix_exp(tanh(a) * (1.0 / Width)); }
   static W cumsum_weights(W a) { return let(tanh(cumsum<0>(a) * 0.3)); }
 
+  static C gates(M a) {
+    const auto [l, r] = split<1, 2>(tanh(a));
+    return let(as_column(sum<1>(sigmoid(l) * r)) * 0.5);
+  }
   static C row_mean(M a, M b) { return let(as_column(mean<1>(a * b))); }
   static C kept_sum(M a) { return let(expand_dims<-1>(squeeze<1>(sum<1, keep_dims>(a))) * (1.0 / Width)); }
   static C matvec(M a, R b) { return let(matmul(a, reshape<dims<Width, 1>>(b)) * (1.0 / side)); }
@@ -599,6 +633,14 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(taken_along, 0),
       RANDOM_BLOCK(gather_unique, 0),
       RANDOM_BLOCK(conditional, 0),
+      RANDOM_BLOCK(captured_branch, 0),
+      RANDOM_BLOCK(captured_loop, 0),
+      RANDOM_BLOCK(nested_capture, 0),
+      RANDOM_BLOCK(one_of_three, 0),
+      RANDOM_BLOCK(mapped, smooth),
+      RANDOM_BLOCK(folded, smooth),
+      RANDOM_BLOCK(swap_parts, smooth),
+      RANDOM_BLOCK(parts_of_joined, smooth),
       RANDOM_BLOCK(loop, 0),
       RANDOM_BLOCK(loop_dense, smooth),
       RANDOM_BLOCK(recomputed, smooth),
@@ -640,6 +682,7 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(product_wwt, smooth),
       RANDOM_BLOCK(solve_of, smooth),
       RANDOM_BLOCK(cumsum_weights, smooth),
+      RANDOM_BLOCK(gates, smooth),
       RANDOM_BLOCK(row_mean, smooth),
       RANDOM_BLOCK(kept_sum, smooth),
       RANDOM_BLOCK(matvec, smooth),
