@@ -233,7 +233,7 @@ class Reference:
         if kind not in (*CLASSES, "concept") or not full.startswith("weft::") or root.get("prot") not in ("public", None):
             return
         scope = re.sub(r"<.*", "", full).rpartition("::")[0]
-        if INTERNAL.search(scope) or re.search(r"_op(::|$)", full) or re.search(r"_is_not_\w*<", full.replace(" ", "")):
+        if INTERNAL.search(scope) or re.search(r"_op(eration)?(::|$)", full) or re.search(r"_is_not_\w*<", full.replace(" ", "")):
             return
         self.add(scope, root, re.sub(r"\s*<.*", "", full))
 
@@ -257,7 +257,7 @@ class Reference:
         kind, name = element.get("kind"), element.findtext("name") or full.rpartition("::")[2]
         if kind == "function" and (f"{scope}::{name}" in self.compounds or re.match(r"~", name)):
             return  # deduction guides, and members that are defined after their class
-        if kind == "typedef" and name.endswith("_mistake"):
+        if kind == "typedef" and name.endswith(("_mistake", "_op")):
             return
         declaration = Declaration(self, element, header, name)
         outer = self.compounds.get(scope)

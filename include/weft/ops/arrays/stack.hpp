@@ -18,7 +18,7 @@ struct stacked_extents_differ : mistake<!(A::spec == B::spec)> {};
 /// tile takes one count, 1 or more, for each axis, and needs room for one more axis.
 template <class Dims, int... Repeats>
 struct repeats_do_not_fit
-    : mistake<sizeof...(Repeats) != Dims::rank || Dims::rank >= max_rank || !((Repeats > 0) && ...)> {};
+    : mistake<(sizeof...(Repeats) != Dims::rank || Dims::rank >= max_rank || !((Repeats > 0) && ...))> {};
 
 /// Joins operands of equal extents along a new axis (tf.stack): `stack<0>(a, b)` of two `[n, 3]` is `[2, n, 3]`, and
 /// `stack<-1>(a, b)` is `[n, 3, 2]`. Throws invalid_argument if run-time extents of one name differ.
