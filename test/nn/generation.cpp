@@ -14,7 +14,9 @@
 #include <weft/nn.hpp>
 #include <weft/nn/beam_search.hpp>
 #include <weft/nn/generation.hpp>
+#include <weft/nn/gpt2.hpp>
 #include <weft/nn/kv_cache.hpp>
+#include <weft/nn/positions.hpp>
 #include <weft/nn/transformer.hpp>
 #include <weft/ops/products/attention.hpp>
 #include <weft/weft.hpp>
@@ -415,6 +417,52 @@ BOOST_AUTO_TEST_CASE(attention_layers_take_caches_in_order) {
   const std::array<nn::kv_cache<2, 4, 8>, 1> one;
   failure(error_code::invalid_argument, [&] { net.encoder(x, nn::cached(one, at)); });
   failure(error_code::invalid_argument, [&] { net.encoder(x, nn::cached(nn::kv_cache<1, 8, 8>(), at)); });
+}
+
+/// A GPT-2 with caches writes the texts that it writes when it reads each whole text again.
+template <auto Rows, class T>
+void compare_with_whole_texts(graph& g, std::size_t rows) {
+  constexpr nn::gpt2_options sizes{
+      .layers = 2, .heads = heads, .width = features, .vocabulary = vocabulary, .context = context};
+  const auto net = nn::named(nn::gpt2<sizes, T>{.stddev = 0.7}, "gpt2");
+  const std::array<nn::kv_cache<heads, features / heads, context, T>, 2> caches;
+  using texts = dims<dyn<"texts">, dyn<"steps">>;
+  const auto ids = placeholder<std::int32_t, texts>(g, "ids");
+  const auto logits = net(ids);
+  session s{g};
+  const auto next = [&](const auto& tokens, const auto& at) { return net(tokens, nn::cached(caches, at)); };
+  nn::generator<Rows> write(s, next, {.max_tokens = 9, .temperature = 0});
+  nn::token_lists whole(prompts.begin(), prompts.begin() + static_cast<std::ptrdiff_t>(rows));
+  const nn::token_lists written = write(whole);
+  BOOST_CHECK(write(whole) == written);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (const std::int32_t token : written[i]) {
+      const auto size = static_cast<std::int64_t>(whole[i].size());
+      tensor<std::int32_t, texts> in(shape(1, size));
+      std::copy(whole[i].begin(), whole[i].end(), in.data());
+      const auto found = s.eval(logits, with(ids, in));
+      const T* const last = found.data() + (size - 1) * vocabulary;
+      BOOST_CHECK_EQUAL(token, std::max_element(last, last + vocabulary) - last);
+      whole[i].push_back(token);
+    }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(gpt2_takes_caches, T, element_types) {
+  for (const std::size_t rows : {std::size_t{1}, std::size_t{3}}) {
+    graph g(5);
+    g.set(dyn<"batch">, rows);
+    compare_with_whole_texts<dyn<"batch">, T>(g, rows);
+  }
+  graph g(6);
+  compare_with_whole_texts<3, T>(g, 3);
+
+  const nn::gpt2<nn::gpt2_options{.layers = 1, .heads = 2, .width = 8, .vocabulary = 5, .context = 6}> net;
+  const nn::kv_cache<2, 4, 6> cache;
+  const auto ids = placeholder<std::int32_t, dims<2, 3>>(g, "ids");
+  const auto places = placeholder<std::int32_t, dims<3>>(g, "places");
+  const auto counts = placeholder<std::int64_t, dims<2>>(g, "counts");
+  failure(error_code::invalid_argument, [&] { net(ids, nn::cached(cache, places)); });
+  failure(error_code::invalid_argument, [&] { net(ids, nn::cached(cache, counts)); });
 }
 
 BOOST_AUTO_TEST_CASE(texts_of_a_matrix) {

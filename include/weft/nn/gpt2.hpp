@@ -22,7 +22,8 @@ struct gpt2_options {
 
 /// GPT-2 (Radford et al., 2019): token ids [batch, steps] to logits [batch, steps, vocabulary] of the token after each
 /// step. The last projection is the transposed table of tokens. Further arguments: `nn::lengths(n)`, `nn::mask(m)` and
-/// a mode, as in transformer_encoder_layer.
+/// a mode, as in transformer_encoder_layer, and `nn::cached(caches, positions)` for a generator: the steps continue
+/// texts at these positions, with one cache for each layer.
 ///
 ///     nn::gpt2<nn::gpt2_options{.layers = 4, .heads = 4, .width = 128, .vocabulary = 256, .context = 128}> net;
 ///     auto logits = net(ids);
@@ -52,8 +53,11 @@ struct gpt2 {
   /// Returns the states before the last projection, [batch, steps, width].
   template <Expression Ids, detail::AttentionArgument... A>
   auto states(const Ids& ids, const A&... arguments) const {
-    const double rate = detail::arguments_of(arguments...).dropout_rate("gpt2", dropout);
-    const auto x = wpe(wte(ids));
+    using first_steps = node<std::int32_t, dims_t<dims<weft::detail::extent_at<dims_t<Ids>, 0>::value>>>;
+    const auto given = detail::arguments_of(arguments...);
+    const double rate = given.dropout_rate("gpt2", dropout);
+    const auto words = wte(ids);
+    const auto x = given.caches ? wpe(words, step_positions(first_steps(given.caches->positions), ids)) : wpe(words);
     return h(rate > 0 ? let(weft::dropout(x, rate)) : x, arguments...);
   }
 

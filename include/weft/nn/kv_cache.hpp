@@ -2,12 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <weft/graph/fill.hpp>
 
 #include <weft/nn/layer.hpp>
 #include <weft/nn/sequence_arguments.hpp>
 #include <weft/nn/visit.hpp>
-#include <weft/ops/arrays/expand_dims.hpp>
 #include <weft/ops/assign_slice.hpp>
 #include <weft/ops/products/attention.hpp>
 
@@ -101,8 +99,8 @@ struct kv_cache {
 template <class Caches, class Positions>
 class cached_argument final : public detail::attention_with_caches {
  public:
-  cached_argument(const Caches& caches, const Positions& positions)
-      : caches_(&caches), positions_(let(positions).erased()), next_(std::make_shared<std::size_t>(0)) {}
+  cached_argument(const Caches& caches, const Positions& at)
+      : attention_with_caches(let(at).erased()), caches_(&caches), next_(std::make_shared<std::size_t>(0)) {}
 
   symbol attend(const symbol& query, const symbol& key, const symbol& value) const override {
     if constexpr (requires { caches_->begin(); }) {
@@ -123,15 +121,17 @@ class cached_argument final : public detail::attention_with_caches {
     if (k[1] != Cache::heads || k[3] != Cache::width || key.type() != dtype_of<T>)
       throw error(error_code::invalid_argument, "cached",
                   {"a cache of ", Cache::heads, " heads of ", Cache::width, " cannot keep keys ", to_string(k)});
-    const auto kept = cache.record(key, value, positions_);
+    if (positions.extents() != shape(k[0]) || positions.type() != dtype_of<std::int32_t>)
+      throw error(error_code::invalid_argument, "cached",
+                  {"needs positions of std::int32_t, ", to_string(shape(k[0])), ", one for each sequence"});
+    const auto kept = cache.record(key, value, positions);
     const shape& q = query.extents();
     const weft::detail::attention_attributes causal{true, false, 0, 0, false, false, true};
-    return weft::record<attention_op<T>>(sequence<symbol>{query, kept.keys, kept.values, positions_},
+    return weft::record<attention_op<T>>(sequence<symbol>{query, kept.keys, kept.values, positions},
                                          {{dtype_of<T>, q}, {dtype_of<T>, shape(q[0], q[1], q[2])}}, causal);
   }
 
   const Caches* caches_;
-  symbol positions_;
   std::shared_ptr<std::size_t> next_;  // shared by copies: layers of layers copy their arguments
 };
 
@@ -142,13 +142,6 @@ class cached_argument final : public detail::attention_with_caches {
 template <class Caches, Expression P>
 [[nodiscard]] auto cached(const Caches& caches, const P& positions) {
   return cached_argument<Caches, P>(caches, positions);
-}
-
-/// Returns the position of each step, [batch, steps]: those of the first steps, [batch], plus 0, 1, and so on. `tokens`
-/// [batch, steps, ...] has as many steps. For embeddings of positions: `places(nn::step_positions(at, tokens))`.
-template <Expression P, Expression X>
-auto step_positions(const P& positions, const X& tokens) {
-  return let(expand_dims<1>(positions) + range<std::int32_t, extent_of<dims_t<X>, 1>()>(graph_of(tokens)));
 }
 
 }  // namespace weft::nn

@@ -43,6 +43,13 @@ auto steps_of(const X& x) {
 
 }  // namespace detail
 
+/// Returns the position of each step, [batch, steps]: those of the first steps, [batch], plus 0, 1, and so on. `tokens`
+/// [batch, steps, ...] has as many steps. For embeddings of positions: `places(nn::step_positions(at, tokens))`.
+template <Expression P, Expression X>
+auto step_positions(const P& positions, const X& tokens) {
+  return let(expand_dims<1>(positions) + range<std::int32_t, extent_of<dims_t<X>, 1>()>(graph_of(tokens)));
+}
+
 /// Adds a trained row to each step: x + table[positions], x [..., steps, features], table [Context, features]
 /// (torch.nn.Embedding of torch.arange(steps)). By default, positions count from 0; `layer(x, at)` takes them from
 /// integers [steps] or [batch, steps], for a text that is read in parts. A step throws out_of_range if a position is

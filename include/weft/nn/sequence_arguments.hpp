@@ -61,9 +61,12 @@ namespace detail {
 
 /// An argument of attention that keeps keys and values (kv_cache.hpp).
 struct attention_with_caches {
+  explicit attention_with_caches(const symbol& at) : positions(at) {}
   /// Adds the keys and values to those of earlier steps, and returns the attention of the queries to all of them. All
   /// are [batch, heads, steps, width].
   virtual symbol attend(const symbol& query, const symbol& key, const symbol& value) const = 0;
+
+  symbol positions;  ///< [batch] of std::int32_t: the first new step of each sequence
 
  protected:
   ~attention_with_caches() = default;

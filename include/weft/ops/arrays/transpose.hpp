@@ -12,6 +12,21 @@ template <class Dims, int... Axes>
 struct axes_not_a_permutation
     : mistake<sizeof...(Axes) != Dims::rank || detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
 
+namespace detail {
+
+/// Returns true if the elements keep their order: only axes of extent 1 move.
+constexpr bool moves_only_ones(const shape& extents, const auto& axis) {
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < extents.rank; ++i) {
+    if (extents[axis(i)] == 1) continue;
+    if (axis(i) < last) return false;
+    last = axis(i);
+  }
+  return true;
+}
+
+}  // namespace detail
+
 WEFT_COLD_BEGIN
 
 /// The attributes are the operand's axes in their new order.
@@ -37,6 +52,8 @@ WEFT_DECL symbol transpose(symbol x, const sequence<std::int64_t>& axes) {
     named |= std::uint64_t{1} << axis;
     extents.push_back(from[static_cast<std::size_t>(axis)]);
   }
+  if (detail::moves_only_ones(from, [&](std::size_t i) { return static_cast<std::size_t>(axes[i]); }))
+    return reshape(x, extents);
   return detail::record_call(operation_of<transpose_op>, {x}, {x.type(), extents}, axes);
 }
 
@@ -82,17 +99,22 @@ struct moved {
 template <class Pick, class Expr>
 auto transpose_by(const Expr& e) {
   constexpr std::size_t rank = dims_t<Expr>::rank;
-  if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
-  const auto x = materialize(e);
-  sequence<std::int64_t> axes;
-  for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(Pick::axis(i)));
-  return record_or_run<value_t<Expr>, select<dims_t<Expr>, rank, Pick>, device_t<Expr>>(
-      operation_of<transpose_op>, selected<Pick>(rank, extents_of(x)), axes, x);
+  if constexpr (moves_only_ones(dims_t<Expr>::spec, &Pick::axis)) {
+    return under_axes<Pick, rank>(e);
+  } else {
+    if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, value_t<Expr>>();
+    const auto x = materialize(e);
+    sequence<std::int64_t> axes;
+    for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(Pick::axis(i)));
+    return record_or_run<value_t<Expr>, select<dims_t<Expr>, rank, Pick>, device_t<Expr>>(
+        operation_of<transpose_op>, selected<Pick>(rank, extents_of(x)), axes, x);
+  }
 }
 
 }  // namespace detail
 
-/// Permutes the axes, `transpose<1, 0>(x)`, or reverses their order if none are given (tf.transpose).
+/// Permutes the axes, `transpose<1, 0>(x)`, or reverses their order if none are given (tf.transpose). No elements are
+/// copied if only axes of the static extent 1 move.
 template <int... Axes, Expression Expr>
 [[nodiscard]] auto transpose(const Expr& e) {
   using D = dims_t<Expr>;
