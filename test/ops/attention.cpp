@@ -211,6 +211,24 @@ BOOST_AUTO_TEST_CASE(ends) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(one_query_is_as_among_others) {
+  // One query has its own kernels, whose tiles have 8,192 keys.
+  constexpr int keys = 8200;
+  const auto q = made<double, dims<1, 2, 5, 20>>(1, shape(1, 2, 5, 20));
+  const auto k = made<double, dims<1, 2, keys, 20>>(2, shape(1, 2, keys, 20));
+  const auto v = made<double, dims<1, 2, keys, 7>>(3, shape(1, 2, keys, 7));
+  const auto m = attention_mask(made<double, dims<keys>>(4, shape(keys)));
+  tensor<double, dims<1, 2, 1, 20>> first;
+  for (int head = 0; head < 2; ++head)
+    for (int i = 0; i < 20; ++i) first(0, head, 0, i) = q(0, head, 0, i);
+  const attention_options o{.causal = true, .window = 8195, .scale = 0.1, .alibi = true};
+  const auto last = query_position(tensor<std::int32_t, dims<>>{keys - 2});
+  const auto all = attention(q, k, v, o, m, last);
+  const auto one = attention(first, k, v, o, m, last);
+  for (int head = 0; head < 2; ++head)
+    for (int i = 0; i < 7; ++i) BOOST_TEST(std::abs(all(0, head, 0, i) - one(0, head, 0, i)) <= 1e-12);
+}
+
 BOOST_AUTO_TEST_CASE(storage_types) {
   const auto q = made<float, dims<1, 2, 5, 8>>(1, shape(1, 2, 5, 8));
   const auto small = eval(cast<bfloat16>(q));

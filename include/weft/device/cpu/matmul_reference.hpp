@@ -121,6 +121,59 @@ WEFT_ALWAYS_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_
     }
 }
 
+// Returns the sum of a vector's elements.
+template <class T, std::size_t lanes>
+WEFT_ALWAYS_INLINE T sum_of_lanes(const T* v) {
+  if constexpr (lanes == 1) {
+    return *v;
+  } else {
+    constexpr std::size_t half = lanes / 2;
+    typedef T vector __attribute__((vector_size(half * sizeof(T)), aligned(alignof(T)), may_alias));
+    const vector sum = *reinterpret_cast<const vector*>(v) + *reinterpret_cast<const vector*>(v + half);
+    return sum_of_lanes<T, half>(reinterpret_cast<const T*>(&sum));
+  }
+}
+
+// Computes one row of C from a transposed B, which streams through once, in order: each element is a scalar product.
+template <class T>
+struct matmul_rows_of_b {
+  static constexpr bool written_in_vectors = true;
+
+  std::size_t n, k;
+  T alpha;
+  const T *a, *b;
+  std::size_t ldb;
+  T* c;
+  bool add;
+
+  template <isa set>
+  WEFT_ALWAYS_INLINE void operator()(isa_constant<set>) const {
+    constexpr std::size_t lanes = matmul_width<T>(set) / 2;
+    std::size_t j = 0;
+    for (; j + 4 <= n; j += 4) rows<4, lanes>(j);
+    for (; j < n; ++j) rows<1, lanes>(j);
+  }
+
+ private:
+  template <std::size_t count, std::size_t lanes>
+  WEFT_ALWAYS_INLINE void rows(std::size_t j) const {
+    typedef T vector __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
+    vector sum[count] = {};
+    std::size_t p = 0;
+    for (; p + lanes <= k; p += lanes) {
+      const vector left = *reinterpret_cast<const vector*>(a + p);
+#pragma GCC unroll 4
+      for (std::size_t r = 0; r < count; ++r) sum[r] += left * *reinterpret_cast<const vector*>(b + (j + r) * ldb + p);
+    }
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < count; ++r) {
+      T total = sum_of_lanes<T, lanes>(reinterpret_cast<const T*>(&sum[r]));
+      for (std::size_t q = p; q < k; ++q) total += a[q] * b[(j + r) * ldb + q];
+      c[j + r] = add ? c[j + r] + alpha * total : alpha * total;
+    }
+  }
+};
+
 WEFT_QUIET_END
 
 // Computes one block of C by tiles, all two vectors wide. B is packed into panels of that width, padded with zeros, or
@@ -355,7 +408,9 @@ struct reference {
         for (std::size_t j = 0; j < s.n; ++j) c[i * ldc + j] = T(0);
       return;
     }
-    if (!s.transpose_b && detail::matmul_streams(s.m, s.n, s.k))
+    if (s.transpose_b && s.m == 1 && left.column == 1)
+      multiversioned(detail::matmul_rows_of_b<T>{s.n, s.k, alpha, a, b, ldb, c, add});
+    else if (!s.transpose_b && detail::matmul_streams(s.m, s.n, s.k))
       multiversioned_up_to_avx2(detail::matmul_rows_of_c<T>{s.m, s.n, s.k, alpha, left, b, ldb, c, ldc, add});
     else if (!s.transpose_b && detail::matmul_stays_in_place<T>(s.m, s.n, s.k))
       multiversioned(detail::matmul_block<T>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});

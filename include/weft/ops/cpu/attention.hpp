@@ -29,17 +29,19 @@ struct attention_tile {
   const device::attention_problem* s;
   const T* bias;
   const bool* mask;
-  T *queries, *scores;  // [width, lanes] and [most_keys, lanes]
+  T *queries, *scores;  // [width, lanes] and [keys_at_once(), lanes]
   std::size_t group, first, count, lanes;
   std::int64_t begin, end, all_begin, all_end;  // the keys to which any query attends, and those to which all do
   std::int32_t low[most_queries], high[most_queries];
   std::int64_t from[most_queries];
   T slope[most_queries], place[most_queries];
 
-  void start(std::size_t of_group, std::size_t row, const std::int32_t* lengths, const std::int32_t* positions) {
+  /// Begins with the queries from `row`: at most so many. A tile for one query has one lane.
+  void start(std::size_t of_group, std::size_t row, std::size_t most, const std::int32_t* lengths,
+             const std::int32_t* positions) {
     group = of_group, first = row;
-    count = least(most_queries, static_cast<std::size_t>(s->rows()) - row);
-    const std::size_t width = matmul_width<T>(detected_isa());
+    count = least(most, static_cast<std::size_t>(s->rows()) - row);
+    const std::size_t width = most == 1 ? 1 : matmul_width<T>(detected_isa());
     lanes = (count + width - 1) / width * width;
     begin = all_end = s->keys, end = all_begin = 0;
     for (std::size_t i = 0; i < lanes; ++i) {
@@ -67,8 +69,13 @@ struct attention_tile {
   /// Computes the scores of n keys from `key`; those of keys to which a query does not attend are -infinity.
   void score(const T* keys, std::size_t key, std::size_t n) {
     const auto width = static_cast<std::size_t>(s->width);
-    library::reference::matmul(matmul_shape{n, lanes, width}, static_cast<T>(s->scale), keys + key * width, width,
-                               queries, lanes, T(0), scores, lanes);
+    const T *const from_key = keys + key * width, factor = static_cast<T>(s->scale);
+    using library::reference;
+    if (lanes == 1)
+      reference::matmul(matmul_shape{1, n, width, false, true}, factor, queries, width, from_key, width, T(0), scores,
+                        n);
+    else
+      reference::matmul(matmul_shape{n, lanes, width}, factor, from_key, width, queries, lanes, T(0), scores, lanes);
     constexpr T never = -std::numeric_limits<T>::infinity();
     const std::int64_t step = s->mask_steps[3], k = static_cast<std::int64_t>(key);
     if (bias)
@@ -101,6 +108,7 @@ struct attention_tile {
     });
   }
 
+  std::size_t keys_at_once() const { return lanes == 1 ? most_keys * most_queries : most_keys; }
   static constexpr std::size_t elements(std::size_t width) { return (width + most_keys) * most_queries; }
 };
 
@@ -139,8 +147,9 @@ class attention_base : public kernel {
     t.queries = memory + t.most_keys * t.most_queries;
     return t;
   }
-  void start(attention_tile<T>& t, const kernel_context& f, std::size_t group, std::size_t row) const {
-    t.start(group, row, input<std::int32_t>(f, operands_.lengths), input<std::int32_t>(f, operands_.positions));
+  void start(attention_tile<T>& t, const kernel_context& f, std::size_t group, std::size_t row,
+             std::size_t most = attention_tile<T>::most_queries) const {
+    t.start(group, row, most, input<std::int32_t>(f, operands_.lengths), input<std::int32_t>(f, operands_.positions));
     t.transpose(input<T>(f, 0) + place(group, row) * width(), width(), t.queries);
   }
   std::size_t width() const { return static_cast<std::size_t>(s_.width); }
@@ -172,13 +181,13 @@ class attention_kernel final : public attention_base<T> {
 
   void run(const kernel_context& f) override {
     base::check_lengths(f);
-    constexpr std::size_t block = attention_tile<T>::most_queries;
+    const std::size_t block = rows() <= 4 ? 1 : attention_tile<T>::most_queries;
     const std::size_t blocks = (rows() + block - 1) / block;
     f.threads->parallel_for(groups() * blocks, [&](std::size_t i) {
       static thread_local matmul_scratch scratch;
       T* const memory = static_cast<T*>(scratch.reserve(attention_tile<T>::elements(width()) * sizeof(T)));
       auto tile = base::tile(f, memory);
-      base::start(tile, f, i / blocks, i % blocks * block);
+      base::start(tile, f, i / blocks, i % blocks * block, block);
       attend(f, tile);
     });
   }
@@ -196,7 +205,7 @@ class attention_kernel final : public attention_base<T> {
     bool first = true;
     for (std::size_t at = static_cast<std::size_t>(t.begin), end = static_cast<std::size_t>(t.end), many; at < end;
          at += many) {
-      many = least(t.most_keys, end - at);
+      many = least(t.keys_at_once(), end - at);
       t.score(k, at, many);
       exponentials(t.scores, many, lanes, largest, total, factor);
       if (!first) scale(y, n, factor, t.count);
@@ -216,17 +225,23 @@ class attention_kernel final : public attention_base<T> {
   }
 
   /// Replaces scores by exp(score - largest), and updates the maxima and sums; `factor` is what the change of a maximum
-  /// multiplies earlier sums by.
+  /// multiplies earlier sums by. The scores of one query are divided among many lanes.
   static void exponentials(T* scores, std::size_t n, std::size_t lanes, T* largest, T* total, T* factor) {
+    constexpr std::size_t all = attention_tile<T>::most_queries;
+    const bool one = lanes == 1;
+    for (; one && n % all != 0; ++n) scores[n] = -std::numeric_limits<T>::infinity();
+    if (one) lanes = all, n /= all;
     multiversioned([=] {
-      T most[attention_tile<T>::most_queries], sum[attention_tile<T>::most_queries];
+      T most[all], sum[all];
       WEFT_VECTORIZE
-      for (std::size_t i = 0; i < lanes; ++i) most[i] = largest[i], sum[i] = 0;
+      for (std::size_t i = 0; i < lanes; ++i) most[i] = largest[one ? 0 : i], sum[i] = 0;
       for (std::size_t j = 0; j < n; ++j) {
         const T* const x = scores + j * lanes;
         WEFT_VECTORIZE
         for (std::size_t i = 0; i < lanes; ++i) most[i] = x[i] > most[i] ? x[i] : most[i];
       }
+      for (std::size_t i = 1; one && i < all; ++i) most[0] = most[i] > most[0] ? most[i] : most[0];
+      for (std::size_t i = 1; one && i < all; ++i) most[i] = most[0];
       for (std::size_t j = 0; j < n; ++j) {
         T* const x = scores + j * lanes;
         WEFT_VECTORIZE
@@ -236,8 +251,10 @@ class attention_kernel final : public attention_base<T> {
           sum[i] += e;
         }
       }
+      for (std::size_t i = 1; one && i < all; ++i) sum[0] += sum[i];
+      const std::size_t queries = one ? 1 : lanes;
       WEFT_VECTORIZE
-      for (std::size_t i = 0; i < lanes; ++i) {
+      for (std::size_t i = 0; i < queries; ++i) {
         factor[i] = math::exp(largest[i] - most[i]);
         total[i] = total[i] * factor[i] + sum[i];
         largest[i] = most[i];
