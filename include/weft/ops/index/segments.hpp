@@ -150,7 +150,6 @@ auto rows_of_segments(const Ids& ids, const Count&... count) {
 template <index_rule Rule, class Segments, class Ids>
 auto spread_segments(const Segments& s, const Ids& ids) {
   using T = value_t<Segments>;
-  constexpr bool symbolic = Segments::symbolic || Ids::symbolic;
   return call_operation<batch_gather_op<T>, T, gathered<dims_t<Segments>, dims_t<Ids>, 0>>(gathered_extents<0>(s, ids),
                                                                                            {0, 0, false, Rule}, s, ids);
 }
