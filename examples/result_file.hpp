@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -8,6 +9,7 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -29,6 +31,14 @@ inline int tell_failure() noexcept {
     std::fprintf(stderr, "error: %s\n", e.what());
   }
   return 1;
+}
+
+/// A program that a signal has ended says so to its parent, as if it had handled none.
+[[noreturn]] inline void end_by_signal(int number) {
+  std::fflush(nullptr);
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+  std::_Exit(128 + number);
 }
 
 /// Throws unavailable where the file cannot be written: before a run rather than after it. Leaves behind none that was

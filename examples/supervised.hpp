@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <signal.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -107,14 +104,6 @@ void tell_saved(const Run& run, const training_flags& f) {
   if (run.saved_step() >= 0)
     std::fprintf(stderr, "stopped at step %lld; --resume continues from it, in %s\n",
                  static_cast<long long>(run.saved_step()), f.checkpoint_dir.c_str());
-}
-
-/// A program that a signal has ended says so to its parent, as if it had handled none.
-[[noreturn]] inline void end_by_signal(int number) {
-  std::fflush(nullptr);
-  ::signal(number, SIG_DFL);
-  ::raise(number);
-  std::_Exit(128 + number);
 }
 
 /// Ends the program after a run that a signal has ended, which is closed.
