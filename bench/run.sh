@@ -143,10 +143,16 @@ suite_models() {
   done
 }
 
-# An LSTM, and reading the rows of an array in a loop with its gradient.
+# Recurrent networks, one step of a small LSTM, and reading the rows of an array in a loop with its gradient. The program
+# itself alternates the small step with a loop by hand.
 suite_loops() {
-  weft lstm --batch 32 --threads 2 --seconds $((${#quick} ? 2 : 8))
-  peer torch model_step.py lstm --batch 32 --threads 2 --seconds $((${#quick} ? 2 : 8))
+  local model
+  for model in lstm gru tagger; do
+    weft "$model" --batch 32 --threads 2 --seconds $((${#quick} ? 2 : 8))
+    peer torch model_step.py "$model" --batch 32 --threads 2 --seconds $((${#quick} ? 2 : 8))
+    if [[ -z $quick ]]; then peer torch model_step.py "$model" --batch 32 --threads 2 --compile --seconds 8; fi
+  done
+  weft lstm_step --seconds $((${#quick} ? 1 : 4))
   weft scan --threads 1 --seconds $((${#quick} ? 1 : 4))
   weft gather --threads 1 --seconds $((${#quick} ? 1 : 4))
 }
