@@ -123,6 +123,40 @@ struct fill_op {
 
 }  // namespace detail
 
+namespace detail {
+
+inline sequence<symbol> arguments_of(const gradient_context& g, std::size_t count, bool stop) {
+  sequence<symbol> arguments;
+  for (std::size_t i = 0; i < count; ++i) arguments.push_back(stop ? record_identity(g.input(i)) : g.input(i));
+  return arguments;
+}
+
+/// Sets the gradients of the inputs. An input that occurs twice has one placeholder, whose gradient covers both.
+inline void give(gradient_context& g, const sequence<symbol>& arguments, const sequence<symbol>& results) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    bool first = true;
+    for (std::size_t j = 0; j < i; ++j) first = first && !(arguments[j].id() == arguments[i].id());
+    if (first && g.needs_gradient(i) && !results[i].is_number()) g.set_gradient(i, results[i]);
+  }
+}
+
+/// Sets the gradients of a call. `result(i)` expresses output i by other operations on `arguments`, or returns a number
+/// if the output has no gradient.
+template <class F>
+void give_of_outputs(gradient_context& g, const sequence<symbol>& arguments, F result) {
+  sequence<symbol> ys, arriving;
+  for (std::size_t i = 0; i < g.node.outputs.size(); ++i) {
+    if (!g.has_upstream(i)) continue;
+    const symbol y = result(i);
+    if (y.is_number()) continue;
+    ys.push_back(y);
+    arriving.push_back(g.upstream(i));
+  }
+  if (!ys.empty()) give(g, arguments, ys[0].builder()->differentiate(ys, arriving, arguments, true));
+}
+
+}  // namespace detail
+
 #if WEFT_DEFINITIONS
 
 namespace detail {
@@ -490,36 +524,6 @@ inline void record_fused_gradient(gradient_context& g, const fused& f, std::int6
   std::uint32_t output = 0;
   for (std::size_t i = 0; i < arguments; ++i)
     if (written(i)) g.set_gradient(i, first.output(output++));
-}
-
-inline sequence<symbol> arguments_of(const gradient_context& g, std::size_t count, bool stop) {
-  sequence<symbol> arguments;
-  for (std::size_t i = 0; i < count; ++i) arguments.push_back(stop ? record_identity(g.input(i)) : g.input(i));
-  return arguments;
-}
-
-/// Sets the gradients of the inputs. An input that occurs twice has one placeholder, whose gradient covers both.
-inline void give(gradient_context& g, const sequence<symbol>& arguments, const sequence<symbol>& results) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    bool first = true;
-    for (std::size_t j = 0; j < i; ++j) first = first && !(arguments[j].id() == arguments[i].id());
-    if (first && g.needs_gradient(i) && !results[i].is_number()) g.set_gradient(i, results[i]);
-  }
-}
-
-/// Sets the gradients of a call. `result(i)` expresses output i by other operations on `arguments`, or returns a number
-/// if the output has no gradient.
-template <class F>
-void give_of_outputs(gradient_context& g, const sequence<symbol>& arguments, F result) {
-  sequence<symbol> ys, arriving;
-  for (std::size_t i = 0; i < g.node.outputs.size(); ++i) {
-    if (!g.has_upstream(i)) continue;
-    const symbol y = result(i);
-    if (y.is_number()) continue;
-    ys.push_back(y);
-    arriving.push_back(g.upstream(i));
-  }
-  if (!ys.empty()) give(g, arguments, ys[0].builder()->differentiate(ys, arriving, arguments, true));
 }
 
 /// Throws unimplemented if a requested gradient passes through an operation without one.
