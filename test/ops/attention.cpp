@@ -106,6 +106,20 @@ BOOST_AUTO_TEST_CASE(values_and_gradients) {
   check_both<case_of<1, 1>>("one", {1, 3, 1, 64, 1}, {});
 }
 
+#if defined(WEFT_GPU_EMULATION)
+BOOST_AUTO_TEST_CASE(slices) {
+  // Some rows of a group, whole groups, and a last slice of fewer.
+  for (const std::size_t rows : {40, 1, 120, 555}) {
+    gpu::math.attention_bytes = rows * 300 * sizeof(double);
+    check<double, case_of<6, 2>>("groups", {2, 37, 300, 33, 64}, {.causal = true}, 1e-9,
+                                 query_position(integers({263, 100})));
+    check<double, case_of<3, 3>>("alibi", {2, 66, 130, 16, 16}, {.scale = 0.3, .alibi = true}, 1e-9,
+                                 key_lengths(integers({130, 41})));
+  }
+  gpu::math = {};
+}
+#endif
+
 BOOST_AUTO_TEST_CASE(masks) {
   using both = dims<dyn<"batch">, 1, dyn<"queries">, dyn<"keys">>;
   const auto first = booleans<dims<2, 1, 9, 140>>();

@@ -26,6 +26,8 @@ struct math_policy {
   layout_policy layouts = layout_policy::automatic;
   /// The maximum workspace of one product. A queue holds the largest workspace of its products.
   std::size_t workspace_bytes = std::size_t{32} << 20;
+  /// The memory of attention's scores: slices of the queries are computed one after the other.
+  std::size_t attention_bytes = std::size_t{64} << 20;
   /// The maximum workspace of one convolution, whose fast algorithms need more; limited to half of the memory that its
   /// session may still allocate when the step is prepared.
   std::size_t convolution_workspace_bytes = std::size_t{1} << 30;

@@ -19,7 +19,7 @@ struct softmax_arguments {
   const void* labels;  ///< distributions, or classes
   bool wide_labels;
   T* y;       ///< or the losses
-  T* second;  ///< softmax - labels, for cross-entropies
+  T* second;  ///< softmax - labels, for cross-entropies; for weights, the logarithms, or null
 };
 
 /// Returns the binary logarithm of the number of threads that share a row, with about four elements for each.
@@ -107,6 +107,12 @@ struct softmax_body : softmax_arguments<T> {
     } else if constexpr (Kind == softmax_kind::log_softmax) {
       const T shift = math::log(sum);
       for (std::uint32_t c = lane; c < this->columns; c += lanes) this->y[start + c] = (x[c] - largest) - shift;
+    } else if constexpr (Kind == softmax_kind::weights) {
+      const T infinity = static_cast<T>(__builtin_inff()), scale = T(1) / sum;
+      const bool any = largest > -infinity;
+      for (std::uint32_t c = lane; c < this->columns; c += lanes)
+        this->y[start + c] = any ? math::exp(x[c] - largest) * scale : x[c] == -infinity ? T(0) : x[c];
+      if (lane == 0 && this->second) this->second[row] = any ? largest + math::log(sum) : infinity;
     } else if constexpr (Kind == softmax_kind::cross_entropy) {
       const T scale = T(1) / sum;
       if (lane == 0)

@@ -158,7 +158,7 @@ class attention_base : public kernel {
   std::size_t rows() const { return static_cast<std::size_t>(s_.rows()); }
   std::size_t groups() const { return static_cast<std::size_t>(s_.groups()); }
   std::size_t place(std::size_t group, std::size_t row) const { return group * rows() + row; }
-  std::string describe(const char* name) const {
+  std::string text(const char* name) const {
     return str_cat({name, " ", s_.batch, "x", s_.heads, "x", s_.queries, "x", s_.width, " of ", s_.keys, " keys"});
   }
 
@@ -191,7 +191,7 @@ class attention_kernel final : public attention_base<T> {
       attend(f, tile);
     });
   }
-  std::string describe() const override { return base::describe("attention"); }
+  std::string describe() const override { return base::text("attention"); }
 
  private:
   void attend(const kernel_context& f, attention_tile<T>& t) const {
@@ -303,7 +303,7 @@ class attention_gradient_kernel final : public attention_base<T> {
   std::size_t workspace_bytes() const override {
     return parts_ == 1 ? 0 : parts_ * groups() * rows() * width() * sizeof(T);
   }
-  std::string describe() const override { return base::describe("attention_gradient"); }
+  std::string describe() const override { return base::text("attention_gradient"); }
 
  private:
   static constexpr std::size_t tile_keys = attention_tile<T>::most_keys, block = attention_tile<T>::most_queries;
