@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <weft/ops/products/attention.hpp>
+#include <weft/ops/products/rotary.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 
@@ -26,3 +26,11 @@ tensor<float, dims<2, 4, 10, 8>> q;
 tensor<bool, dims<2, 10, 10>> m;
 auto y = attention(q, q, q, {}, attention_mask(m));                               // wrong
 auto y = attention(q, q, q, {}, attention_mask(reshape<dims<2, 1, 10, 10>>(m)));  // right
+
+// case rotary_width: Features turn in pairs.
+// error: width_is_not_even
+// error: rotary: needs \[batch, heads, steps, width\]
+tensor<float, dims<2, 4, 10, 7>> q;
+tensor<float, dims<2, 4, 10, 8>> r;
+auto y = rotary(q);  // wrong
+auto y = rotary(r);  // right

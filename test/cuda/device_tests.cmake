@@ -29,6 +29,7 @@ set(device_tests
     ops.reductions
     ops.regions
     ops.sampling
+    ops.rotary
     ops.scan
     ops.sort
     ops.storage_types

@@ -16,57 +16,38 @@ struct attention_options {
   bool alibi = false;       ///< subtracts 2^(-8 (head + 1) / heads) times the distance of query and key (ALiBi)
 };
 
-/// The result of attention_mask.
-template <Expression X>
-struct attention_mask_argument {
+/// The meaning of a further operand of attention.
+enum class attention_role : unsigned char { mask, lengths, position };
+
+/// The result of attention_mask, key_lengths and query_position.
+template <attention_role Role, Expression X>
+struct attention_argument {
+  static constexpr attention_role role = Role;
   X value;
 };
+
 /// A mask of attention, which broadcasts to [batch, heads, queries, keys]: of bool, true where a query attends to a
 /// key, or of the queries' type, which is added to the scores.
 template <Expression X>
 [[nodiscard]] auto attention_mask(const X& x) {
-  return attention_mask_argument<X>{x};
+  return attention_argument<attention_role::mask, X>{x};
 }
-
-/// The result of key_lengths.
-template <Expression X>
-struct key_lengths_argument {
-  X value;
-};
 /// The number of valid keys of each example, [batch] of std::int32_t. Keys and values beyond can be NaN. A step throws
 /// out_of_range if a length is negative or exceeds the number of keys.
 template <Expression X>
 [[nodiscard]] auto key_lengths(const X& x) {
-  return key_lengths_argument<X>{x};
+  return attention_argument<attention_role::lengths, X>{x};
 }
-
-/// The result of query_position.
-template <Expression X>
-struct query_position_argument {
-  X value;
-};
 /// The place of the first query among the keys, of std::int32_t: a scalar, or [batch]. It is 0 without this argument.
 template <Expression X>
 [[nodiscard]] auto query_position(const X& x) {
-  return query_position_argument<X>{x};
+  return attention_argument<attention_role::position, X>{x};
 }
 
 namespace detail {
 
 template <class A>
-inline constexpr bool is_attention_mask = false;
-template <class X>
-inline constexpr bool is_attention_mask<attention_mask_argument<X>> = true;
-template <class A>
-inline constexpr bool is_key_lengths = false;
-template <class X>
-inline constexpr bool is_key_lengths<key_lengths_argument<X>> = true;
-template <class A>
-inline constexpr bool is_query_position = false;
-template <class X>
-inline constexpr bool is_query_position<query_position_argument<X>> = true;
-template <class A>
-concept AttentionOperand = is_attention_mask<A> || is_key_lengths<A> || is_query_position<A>;
+concept AttentionOperand = requires { requires A::role <= attention_role::position; };
 
 }  // namespace detail
 
@@ -104,12 +85,12 @@ template <class T, class Q, class K, class A>
 constexpr bool attention_operand_fits() {
   using X = decltype(A::value);
   using D = dims_t<X>;
-  if constexpr (is_attention_mask<A>)
+  if constexpr (A::role == attention_role::mask)
     return (std::is_same_v<value_t<X>, bool> || std::is_same_v<value_t<X>, T>) &&
            broadcasts_to_scores(D::spec, Q::spec, K::spec);
   else
-    return std::is_same_v<value_t<X>, std::int32_t> && D::rank <= 1 && (is_query_position<A> || D::rank == 1) &&
-           (D::rank == 0 || D::spec[0] == Q::spec[0]);
+    return std::is_same_v<value_t<X>, std::int32_t> && D::rank <= 1 &&
+           (A::role == attention_role::position || D::rank == 1) && (D::rank == 0 || D::spec[0] == Q::spec[0]);
 }
 
 }  // namespace detail
@@ -148,10 +129,13 @@ auto call_attention(const attention_attributes& a, const X&... x) {
       std::tuple{typed_result<T, D>{extents}, typed_result<T, without_axes<D, 8>>{rows}}, a, x...));
 }
 
-/// Returns a mask (0), key lengths (1) or a position (2) in a tuple, which is empty for other arguments.
-template <int Kind, class A>
-auto operand_of_kind(const A& a) {
-  if constexpr (Kind == (is_attention_mask<A> ? 0 : is_key_lengths<A> ? 1 : 2))
+/// The number of operands with a role.
+template <attention_role Role, class... A>
+inline constexpr int operands_with = ((A::role == Role) + ... + 0);
+/// Returns the operand in a tuple, which is empty for other roles.
+template <attention_role Role, class A>
+auto operand_with(const A& a) {
+  if constexpr (A::role == Role)
     return std::tuple{materialize(a.value)};
   else
     return std::tuple<>();
@@ -176,8 +160,10 @@ auto attention(const Q& queries, const K& keys, const V& values, const attention
       correct<mistake>,
       "attention: needs queries [batch, heads, queries, width], keys [batch, kv_heads, keys, width] and values "
       "[batch, kv_heads, keys, value_width] of one floating-point type");
-  static_assert((detail::is_attention_mask<A> + ... + 0) <= 1 && (detail::is_key_lengths<A> + ... + 0) <= 1 &&
-                    (detail::is_query_position<A> + ... + 0) <= 1,
+  using role = attention_role;
+  constexpr int masks = detail::operands_with<role::mask, A...>, limits = detail::operands_with<role::lengths, A...>,
+                places = detail::operands_with<role::position, A...>;
+  static_assert(masks <= 1 && limits <= 1 && places <= 1,
                 "attention: takes one mask, one key_lengths and one query_position: combine masks by && or +");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, dims_t<Q>>(queries, keys, values);
@@ -185,8 +171,6 @@ auto attention(const Q& queries, const K& keys, const V& values, const attention
     return cast<T>(attention(cast<float>(queries), cast<float>(keys), cast<float>(values), options,
                              detail::widened<T>(operands)...));
   } else {
-    constexpr bool masked = (detail::is_attention_mask<A> || ...), limited = (detail::is_key_lengths<A> || ...);
-    constexpr bool placed = (detail::is_query_position<A> || ...);
     using D = with_extent<dims_t<Q>, 3, extent_of<dims_t<V>, 3>()>;
     if constexpr ((Q::symbolic || K::symbolic || V::symbolic)) {
       gpu::compile_kernels<matmul_op, T>();
@@ -194,11 +178,12 @@ auto attention(const Q& queries, const K& keys, const V& values, const attention
       gpu::compile_kernels<softmax_op, T>();
       gpu::compile_kernels<attention_op, T>();
     }
-    const auto all = std::tuple_cat(std::tuple{materialize(queries), materialize(keys), materialize(values)},
-                                    detail::operand_of_kind<0>(operands)..., detail::operand_of_kind<1>(operands)...,
-                                    detail::operand_of_kind<2>(operands)...);
+    const auto all =
+        std::tuple_cat(std::tuple{materialize(queries), materialize(keys), materialize(values)},
+                       detail::operand_with<role::mask>(operands)..., detail::operand_with<role::lengths>(operands)...,
+                       detail::operand_with<role::position>(operands)...);
     const detail::attention_attributes a{options.causal, options.alibi, options.window, options.scale,
-                                         masked,         limited,       placed};
+                                         masks > 0,      limits > 0,    places > 0};
     return std::apply([&](const auto&... x) { return detail::call_attention<T, D>(a, x...); }, all);
   }
 }
