@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Times operations of each family as steps whose operands are variables: einsum, rows by index, reductions, Fourier
-// transforms, factorizations, and operations of images. If LAPACK is linked, factorizations alternate with direct calls
-// of it ("lapack"). Prints one JSON object for each.
+// transforms, factorizations, operations of images, and attention. If LAPACK is linked, factorizations alternate with
+// direct calls of it ("lapack"). Prints one JSON object for each.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -20,6 +20,7 @@
 #include <weft/ops/linear_algebra/eigen.hpp>
 #include <weft/ops/linear_algebra/qr.hpp>
 #include <weft/ops/linear_algebra/svd.hpp>
+#include <weft/ops/products/attention.hpp>
 #include <weft/ops/products/einsum.hpp>
 #include <weft/ops/reduce/quantile.hpp>
 #include <weft/ops/signals/fft.hpp>
@@ -234,6 +235,23 @@ void images(const asked& a) {
   grid_row<8, 56, 64>(a);
 }
 
+template <int Context>
+void attention_row(const asked& a) {
+  row(a, "attention and gradients of 8 x " + std::to_string(Context) + " x 64", [](graph& g) {
+    using heads = dims<1, 8, Context, 64>;
+    const auto q = numbers<float, heads>(g, "q"), k = numbers<float, heads>(g, "k"), v = numbers<float, heads>(g, "v");
+    const auto y = attention(q, k, v, {.causal = true});
+    const auto [dq, dk, dv] = gradients(sum(y * numbers<float, heads>(g, "r")), q, k, v);
+    return fetch(y, dq, dk, dv);
+  });
+}
+
+void attentions(const asked& a) {
+  attention_row<256>(a);
+  attention_row<1024>(a);
+  attention_row<4096>(a);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -245,12 +263,14 @@ int main(int argc, char** argv) {
     const char* kind;
     int threads;
     void (*run)(const asked&);
-  } kinds[] = {{"einsum", threads, products}, {"index", threads, rows_by_index},     {"reduce", threads, reductions},
-               {"fft", 1, transforms},        {"linear_algebra", 1, factorizations}, {"images", threads, images}};
+  } kinds[] = {{"einsum", threads, products},         {"index", threads, rows_by_index},
+               {"reduce", threads, reductions},       {"fft", 1, transforms},
+               {"linear_algebra", 1, factorizations}, {"images", threads, images},
+               {"attention", threads, attentions}};
   const bool all = args.empty();
   for (const auto& k : kinds)
     if (all || args.take(k.kind)) k.run({k.kind, k.threads, seconds, explain});
   args.finish(
-      "bench_operations [einsum | index | reduce | fft | linear_algebra | images] [--threads N] [--seconds S] "
-      "[--explain]");
+      "bench_operations [einsum | index | reduce | fft | linear_algebra | images | attention] [--threads N] "
+      "[--seconds S] [--explain]");
 }

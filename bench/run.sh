@@ -141,6 +141,9 @@ suite_models() {
       peer torch inference_peers.py lenet ${case/--infer/} --seconds $((${#quick} ? 2 : 8))
     fi
   done
+  weft gpt --seconds $((${#quick} ? 2 : 8))
+  peer torch model_step.py gpt --batch 8 --seconds $((${#quick} ? 2 : 8))
+  if [[ -z $quick ]]; then peer torch model_step.py gpt --batch 8 --compile --seconds 8; fi
 }
 
 # Recurrent networks, one step of a small LSTM, and reading the rows of an array in a loop with its gradient. The program
@@ -228,7 +231,7 @@ suite_elementwise() {
 # Operations of each family. For factorizations, the program itself alternates with LAPACK.
 suite_operations() {
   local kind seconds=${quick:+0.2}
-  for kind in einsum index reduce fft linear_algebra images; do
+  for kind in einsum index reduce fft linear_algebra images attention; do
     weft "$kind" --seconds "${seconds:-1}"
     case $kind in
       fft) peer tf operations_peers.py scipy fft --threads 1 --seconds "${seconds:-1}" ;;

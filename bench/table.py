@@ -72,6 +72,7 @@ WANTED = [
     Wanted("step", lambda asked: asked.get("model") == "deep_mlp", times=6, peer="torch"),
     Wanted("models", lambda asked: asked["model"] == "lenet" and asked["mode"] == "train", times=1.8, peer="torch"),
     Wanted("models", lambda asked: asked["model"] == "lenet" and asked["mode"] == "infer", times=3, peer="torch"),
+    Wanted("models", lambda asked: asked["model"] == "gpt", times=2, peer="torch"),
     Wanted("loops", lambda asked: asked["model"] in ("lstm", "gru"), times=1.6, peer="torch"),
     Wanted("loops", lambda asked: asked["model"] == "tagger", times=20, peer="torch"),
     Wanted("loops", lambda asked: asked["model"] == "lstm_step", times=1, peer="loop by hand"),
@@ -98,6 +99,8 @@ WANTED = [
     Wanted("operations", lambda asked: asked["kind"] in ("reduce", "fft"), times=1),
     Wanted("operations", lambda asked: asked["kind"] == "linear_algebra", times=0.97, peer="lapack"),
     Wanted("operations", lambda asked: asked["kind"] == "images", times=1.2),
+    *[Wanted("operations", lambda asked, name=f"8 x {context} x 64": name in asked["operation"], times=times)
+      for context, times in ((256, 2.5), (1024, 2), (4096, 1.5))],
     Wanted("normalization", times=0.9, peer="copy"),
     Wanted("matmul", times=0.98, peer="onednn"),
     Wanted("allreduce", lambda asked: asked["bytes"] <= 10_240, times=20, peer="gloo"),

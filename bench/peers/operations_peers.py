@@ -2,7 +2,7 @@
 """Times operations of each family on the CPU: the peer rows for bench/operations.cpp.
 
 usage: operations_peers.py PEER KIND [--threads N] [--seconds S]
-PEER: torch (einsum, index, reduce, images), tensorflow (index), scipy (fft, on one thread)
+PEER: torch (einsum, index, reduce, images, attention), tensorflow (index), scipy (fft, on one thread)
 """
 import argparse
 import json
@@ -69,6 +69,14 @@ def torch_rows():
         x, rows = some(1_000_000), some(1000, 1000)
         row("quantile of 1000000", lambda: torch.quantile(x, 0.9))
         row("quantile of rows of 1000", lambda: torch.quantile(rows, 0.9, dim=1))
+    elif a.kind == "attention":
+        torch.set_grad_enabled(True)
+        attend = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        for form, f in (("", attend), ("compiled", torch.compile(attend))):
+            for context in (256, 1024, 4096):
+                x = [some(1, 8, context, 64).requires_grad_() for _ in range(3)]
+                upstream = some(1, 8, context, 64)
+                row(f"attention and gradients of 8 x {context} x 64", lambda: torch.autograd.grad(f(*x), x, upstream), form)
     elif a.kind == "images":
         def both(operation, f, x, *more):
             last = torch.channels_last_3d if x.dim() == 5 else torch.channels_last
