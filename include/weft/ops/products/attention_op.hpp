@@ -151,7 +151,7 @@ symbol attention_scale(const attention_symbols& s) {
   if (given != 0) return given;
   const symbol width = extent_symbol<T>(s.queries, 3);
   if (width.is_number()) return 1 / __builtin_sqrt(width.number());
-  return record_untyped(rsqrt(node<T>(width)), shape());
+  return record_untyped(T(1) / sqrt(node<T>(width)), shape());  // nvcc cannot compile rsqrt alone
 }
 
 /// The score of masked keys: its exponential is 0, and its differences are finite.
