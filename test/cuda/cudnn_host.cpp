@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(layouts_are_weighed_by_what_cudnn_says) {
   const value_info out = {dtype::float32, results_of(s)};
   const std::uint32_t slots[] = {0, 1, 2};
   const prepare_context p{c, in, &out, slots, slots + 2};
-  const auto gain = [&] { return gpu::convolution_with_channels_first<float, convolution_kind::forward>(p, m.d).gain; };
+  const auto gain = [&] { return gpu::convolution_with_channels_first<convolution_op<float>>(p, m.d).gain; };
   BOOST_CHECK_EQUAL(gain(), 0);  // neither is measured, and neither is of a kind that is known to be faster
   gpu::math.tune = true;
   m.cudnn.channels_last_time = 3, m.cudnn.channels_first_time = 1;

@@ -155,20 +155,20 @@ struct pool_image {
           sum /= count;
           __builtin_memcpy(out + result + v * wide, &sum, sizeof sum);
         }
-        return;
-      }
-      for (std::int64_t k = 0; k < n; ++k) best[k] = 0;
-      for (std::int64_t i = row0; i < row1; ++i) {
-        T row[32];
-        for (std::int64_t k = 0; k < n; ++k) row[k] = 0;
-        for (std::int64_t j = column0; j < column1; ++j) {
-          const T* const from = a + at(i, j);
-          WEFT_VECTORIZE
-          for (std::int64_t k = 0; k < n; ++k) row[k] += from[k];
+      } else {
+        for (std::int64_t k = 0; k < n; ++k) best[k] = 0;
+        for (std::int64_t i = row0; i < row1; ++i) {
+          T row[32];
+          for (std::int64_t k = 0; k < n; ++k) row[k] = 0;
+          for (std::int64_t j = column0; j < column1; ++j) {
+            const T* const from = a + at(i, j);
+            WEFT_VECTORIZE
+            for (std::int64_t k = 0; k < n; ++k) row[k] += from[k];
+          }
+          for (std::int64_t k = 0; k < n; ++k) best[k] += row[k];
         }
-        for (std::int64_t k = 0; k < n; ++k) best[k] += row[k];
+        for (std::int64_t k = 0; k < n; ++k) out[result + k] = best[k] / count;
       }
-      for (std::int64_t k = 0; k < n; ++k) out[result + k] = best[k] / count;
       return;
     }
     const T* const first = a + at(row0, column0);

@@ -16,7 +16,8 @@ namespace detail {
 template <class Body, class Scan>
 launch_kernel::launch& add_scan(launch_kernel& k, const prepare_context& p, const scan_arguments<Scan>& a,
                                 const function& code, std::size_t blocks) {
-  Body b{a};
+  Body b{};
+  static_cast<scan_arguments<Scan>&>(b) = a;
   auto& l = add_body(k, b, code, blocks);
   b.scan.bind([&](int i, auto& pointer) {
     if (i < Scan::operands)
