@@ -233,6 +233,28 @@ struct scorer {
   }
 };
 
+BOOST_AUTO_TEST_CASE(logits_must_be_numbers) {
+  const auto net = [cache = nn::kv_cache<1, 1, 4>()](const auto& tokens, const auto& at) {
+    using D = dims_t<std::remove_cvref_t<decltype(tokens)>>;
+    constexpr auto steps = extent_of<D, 1>();
+    const auto x = let(cast<float>(reshape<dims<1, 1, steps, 1>>(tokens)));
+    const auto kept = cache.append(x, x, at);
+    const auto y = attention(x, kept.keys, kept.values, {.causal = true}, query_position(kept.positions));
+    const auto logits =
+        let(expand_dims<2>(reshape<dims<1, steps>>(y)) * constant(graph_of(x), tensor<float, dims<3>>{1, 2, 3}));
+    return let(logits / (2.f - cast<float>(expand_dims<2>(tokens))) * (2.f - cast<float>(expand_dims<2>(tokens))));
+  };
+  graph g;
+  session s{g};
+  for (const double temperature : {0., 1.}) {
+    nn::generator<1> write(s, net, {.max_tokens = 1, .temperature = temperature});
+    BOOST_CHECK_EQUAL(write({{2, 1}})[0].size(), 1u);
+    CHECK_SAYS(failure(error_code::invalid_argument, [&] { write({{1, 2}}); }), "are not numbers");
+  }
+  nn::beam_search<1, 1> search(s, net, {.max_tokens = 1});
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { search({{1, 2}}); }), "are not numbers");
+}
+
 BOOST_AUTO_TEST_CASE(a_seed_determines_the_text) {
   const auto texts = [](std::uint64_t seed, double top_p = 1, std::int64_t top_k = 0, double penalty = 1) {
     graph g(1);

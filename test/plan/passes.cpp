@@ -143,6 +143,20 @@ BOOST_AUTO_TEST_CASE(elementwise_results_overwrite_operands) {
   BOOST_TEST(reads_both.buffer(b.id()).forwarded_from == none);
 }
 
+BOOST_AUTO_TEST_CASE(an_array_whose_parts_are_repeated_is_not_overwritten) {
+  graph g;
+  const auto x = placeholder<float, dims<7, 2, 400>>(g, "x");
+  const auto whole = let(tanh(x));
+  const auto [a, b] = split<1, 2>(whole);
+  const auto repeated = let(b * x + a), other = let(whole * x);
+  const auto forwarded = [&](const auto& y) {
+    const auto moved = transpose<0, 2, 1>(y);
+    return planned(g, {moved.id()}).buffer(y.id()).forwarded_from;
+  };
+  BOOST_TEST(forwarded(repeated) == none);
+  BOOST_TEST(forwarded(other) != none);
+}
+
 // Elementwise kernels read the parts of an array, and write the parts of a joined array, where these are.
 BOOST_AUTO_TEST_CASE(elementwise_kernels_access_parts_within_arrays) {
   graph g;

@@ -19,7 +19,8 @@ namespace weft {
 ///                              [](auto upstream, auto y, auto x) { return upstream; }, x);
 ///
 /// Only the xs have this gradient: what `forward` reads otherwise counts as constant. `backward` runs when a gradient
-/// is recorded, and can be differentiated again. The operands are nodes or expressions over nodes.
+/// is recorded, and can be differentiated again. The operands are nodes or expressions over nodes. In the body of a
+/// loop or branch, `backward` reads only its parameters: what else it needs must be an operand.
 template <class Forward, class Backward, Expression... Xs>
 [[nodiscard]] auto custom_gradient(const Forward& forward, const Backward& backward, const Xs&... xs);
 

@@ -112,6 +112,8 @@ std::vector<std::vector<scored_text>> beam_search<Batch, Width>::operator()(cons
       const std::size_t first = i * width;
       for (std::size_t b = 0; b < width; ++b) sources_[first + b] = static_cast<std::int32_t>(first + b);
       if (done[i]) continue;
+      if (std::isnan(scores_[i * candidates]))  // NaN is the largest
+        throw error(error_code::invalid_argument, "beam_search", {"the logits of text ", i, " are not numbers"});
       struct branch {
         std::size_t from;
         std::int32_t token;

@@ -72,12 +72,19 @@ class liveness {
     for (const std::uint32_t b : in.reads) {
       const step_buffer& from = p_.buffers[b];
       if (from.kind != buffer_kind::arena || from.last != i || from.pinned || shared_[b] || forwarded_[b] ||
-          lane_[b] != in.lane || from.space != to.space || !(from.declared == to.declared))
+          lane_[b] != in.lane || from.space != to.space || !(from.declared == to.declared) || reads_part(in.node, b))
         continue;
       to.forwarded_from = b;
       forwarded_[b] = 1;
       return;
     }
+  }
+
+  /// Returns true if a node reads a part of an array, which the node may repeat.
+  bool reads_part(std::uint32_t n, std::uint32_t array) const {
+    for (const value& v : p_.def(n).inputs)
+      if (p_.root_of(v) == array && p_.buffers[p_.buffer_of(v)].part.count > 1) return true;
+    return false;
   }
 
   program& p_;

@@ -5,6 +5,7 @@
 
 #include <weft/ops/arrays/counted.hpp>
 #include <weft/ops/arrays/stop_gradient.hpp>
+#include <weft/ops/elementwise/predicates.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/index/sort.hpp>
 #include <weft/ops/random/categorical.hpp>
@@ -60,7 +61,8 @@ template <Expression Expr>
     constexpr std::size_t last = dims_t<Expr>::rank - 1;
     constexpr auto never = -std::numeric_limits<T>::infinity();
     const auto x = let(logits);
-    if (how.temperature == 0) return argmax<-1>(x);
+    if (how.temperature == 0)
+      return let(select(max<-1>(cast<std::int32_t>(is_nan(x))) > 0, std::int32_t{-1}, argmax<-1>(x)));
     const auto ordered = detail::sorted<dims_t<Expr>>(x, last, -1, direction::descending);
     auto kept = let(ordered.values / how.temperature);
     if (how.top_k > 0) kept = let(select(detail::counted_along<std::int64_t, last>(x) < how.top_k, kept, never));
