@@ -72,9 +72,9 @@ template <conv1d_options Options = conv1d_options{}, Expression A, Expression B>
   static_assert(correct<mistaken>,
                 "conv1d: needs sequences [batch, length, in] and filters [window, in, out] of one floating-point type, "
                 "and options that fit them");
-  return detail::unless<mistaken>(x, filters, []<class X, class W>(const X& sequences, const W& w) {
-    using result = detail::conv1d_result<dims_t<X>, dims_t<W>, Options>;
-    if constexpr (X::symbolic || W::symbolic) gpu::compile_kernels<convolution_op, T>();
+  return detail::unless<mistaken>(x, filters, []<class X, class Filters>(const X& sequences, const Filters& w) {
+    using result = detail::conv1d_result<dims_t<X>, dims_t<Filters>, Options>;
+    if constexpr (X::symbolic || Filters::symbolic) gpu::compile_kernels<convolution_op, T>();
     const shape from = extents_of(sequences), window = extents_of(w);
     const detail::window_call call = detail::call_windows(shape(from[0], 1, from[1], from[2]), 1, window[0], window[2],
                                                           detail::windows_of(result::options));

@@ -55,8 +55,8 @@ template <conv1d_transpose_options Options = conv1d_transpose_options{}, Express
   static_assert(correct<mistaken>,
                 "conv1d_transpose: needs sequences [batch, length, in] and filters [window, out, in] of one "
                 "floating-point type, and options that fit them");
-  return detail::unless<mistaken>(x, filters, []<class X, class W>(const X& sequences, const W& w) {
-    using result = detail::conv1d_transpose_result<dims_t<X>, dims_t<W>, Options>;
+  return detail::unless<mistaken>(x, filters, []<class X, class Filters>(const X& sequences, const Filters& w) {
+    using result = detail::conv1d_transpose_result<dims_t<X>, dims_t<Filters>, Options>;
     const shape from = extents_of(sequences), window = extents_of(w);
     return detail::call_transpose<typename result::type>(
         shape(from[0], from[1] * Options.stride + detail::transposed_columns_excess(window[0], result::options),

@@ -132,9 +132,9 @@ template <conv2d_transpose_options Options = conv2d_transpose_options{}, Express
   static_assert(correct<mistaken>,
                 "conv2d_transpose: needs images [batch, height, width, in] and filters [height, width, out, in] of one "
                 "floating-point type, and options that fit them");
-  return detail::unless<mistaken>(images, filters, []<class X, class W>(const X& x, const W& w) {
+  return detail::unless<mistaken>(images, filters, []<class X, class Filters>(const X& x, const Filters& w) {
     const shape from = extents_of(x), window = extents_of(w);
-    return detail::call_transpose<detail::conv2d_transpose_result<dims_t<X>, dims_t<W>, Options>>(
+    return detail::call_transpose<detail::conv2d_transpose_result<dims_t<X>, dims_t<Filters>, Options>>(
         shape(from[0], from[1] * Options.stride.height + detail::transposed_rows_excess(window[0], Options),
               from[2] * Options.stride.width + detail::transposed_columns_excess(window[1], Options), window[2]),
         detail::transposed_windows(Options, window[0], window[1]), x, w);

@@ -117,9 +117,9 @@ template <conv3d_options Options = conv3d_options{}, Expression A, Expression B>
   static_assert(correct<mistaken>,
                 "conv3d: needs volumes [batch, depth, height, width, channels] and filters [depth, height, width, "
                 "channels, filters] of one floating-point type, and options that fit them");
-  return detail::unless<mistaken>(volumes, filters, []<class X, class W>(const X& x, const W& given) {
+  return detail::unless<mistaken>(volumes, filters, []<class X, class Filters>(const X& x, const Filters& given) {
     using D = dims_t<X>;
-    using F = dims_t<W>;
+    using F = dims_t<Filters>;
     constexpr int window = static_cast<int>(F::spec[0]);
     static constexpr detail::window_options along = detail::depth_of(Options.stride, Options.pad, Options.dilation);
     static constexpr conv2d_options slice{Options.stride.slice(), Options.pad.slice(), Options.dilation.slice()};
@@ -148,9 +148,9 @@ template <conv3d_transpose_options Options = conv3d_transpose_options{}, Express
   static_assert(correct<mistaken>,
                 "conv3d_transpose: needs volumes [batch, depth, height, width, in] and filters [depth, height, width, "
                 "out, in] of one floating-point type, and options that fit them");
-  return detail::unless<mistaken>(volumes, filters, []<class X, class W>(const X& x, const W& given) {
+  return detail::unless<mistaken>(volumes, filters, []<class X, class Filters>(const X& x, const Filters& given) {
     using D = dims_t<X>;
-    using F = dims_t<W>;
+    using F = dims_t<Filters>;
     constexpr int window = static_cast<int>(F::spec[0]), channels = static_cast<int>(F::spec[3]);
     static constexpr conv2d_transpose_options along = Options.along_depth(), slice = Options.slice();
     constexpr std::int64_t excess = detail::transposed_rows_excess(window, along);
@@ -158,10 +158,10 @@ template <conv3d_transpose_options Options = conv3d_transpose_options{}, Express
     const shape from = extents_of(x);
     const auto y = conv2d_transpose<slice>(detail::merge_axes<0>(x), detail::with_depth_in_channels(given));
     const auto windows = detail::merge_axes<2>(detail::as_volumes<dims<detail::extent_at<D, 1>::value>, D>(y, from));
-    const std::int64_t depth = (X::symbolic || W::symbolic) ? 0 : from[1] * Options.stride.depth + excess;
+    const std::int64_t depth = (X::symbolic || Filters::symbolic) ? 0 : from[1] * Options.stride.depth + excess;
     using Sums = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value,
                       detail::extent_at<dims_t<decltype(windows)>, 2>::value, channels>;
-    if constexpr (X::symbolic || W::symbolic) gpu::compile_kernels<fold_op, T>();
+    if constexpr (X::symbolic || Filters::symbolic) gpu::compile_kernels<fold_op, T>();
     const auto sums =
         call_operation<fold_op<T>, T, Sums>(shape(from[0], depth, extents_of(windows)[2], channels),
                                             {detail::transposed_windows(along, window, 1), window, 1, false}, windows);

@@ -38,9 +38,10 @@ template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
   static_assert(correct<mistaken>,
                 "depthwise_conv2d: needs images [batch, height, width, channels] and filters [height, width, channels, "
                 "multiplier], both float or both double, and options that fit them");
-  return detail::unless<mistaken>(images, filters, []<class X, class W>(const X& x, const W& w) {
+  return detail::unless<mistaken>(images, filters, []<class X, class Filters>(const X& x, const Filters& w) {
     const shape window = extents_of(w);
-    return detail::call_convolution<grouped_convolution_op, detail::depthwise_result<dims_t<X>, dims_t<W>, Options>>(
+    return detail::call_convolution<grouped_convolution_op,
+                                    detail::depthwise_result<dims_t<X>, dims_t<Filters>, Options>>(
         x, w, window[2] * window[3], detail::windows_of(Options), window[2]);
   });
 }
