@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <weft/config.hpp>
+
 namespace weft {
 
 /// How a value between pixels is computed.

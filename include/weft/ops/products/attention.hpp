@@ -58,12 +58,12 @@ concept AttentionOperand = requires { requires A::role <= attention_role::positi
 /// compute them again. Further operands, in any order: `attention_mask(m)`, `key_lengths(n)` and `query_position(p)`.
 /// If a query attends to no key, its result is 0, as are its gradients. Gradients of an added mask and gradients of
 /// gradients store scores.
-template <Expression Q, Expression K, Expression V, detail::AttentionOperand... A>
-[[nodiscard]] auto attention(const Q& queries, const K& keys, const V& values, const attention_options& options = {},
-                             const A&... operands);
+template <Expression Query, Expression K, Expression V, detail::AttentionOperand... A>
+[[nodiscard]] auto attention(const Query& queries, const K& keys, const V& values,
+                             const attention_options& options = {}, const A&... operands);
 /// Overload without options.
-template <Expression Q, Expression K, Expression V, detail::AttentionOperand First, detail::AttentionOperand... A>
-[[nodiscard]] auto attention(const Q& queries, const K& keys, const V& values, const First& first,
+template <Expression Query, Expression K, Expression V, detail::AttentionOperand First, detail::AttentionOperand... A>
+[[nodiscard]] auto attention(const Query& queries, const K& keys, const V& values, const First& first,
                              const A&... operands) {
   return attention(queries, keys, values, attention_options(), first, operands...);
 }
@@ -81,16 +81,16 @@ constexpr bool broadcasts_to_scores(const shape& m, const shape& q, const shape&
     if (m[i] != 1 && m[i] != whole[4 - m.rank + i]) return false;
   return m.rank <= 4;
 }
-template <class T, class Q, class K, class A>
+template <class T, class Query, class K, class A>
 constexpr bool attention_operand_fits() {
   using X = decltype(A::value);
   using D = dims_t<X>;
   if constexpr (A::role == attention_role::mask)
     return (std::is_same_v<value_t<X>, bool> || std::is_same_v<value_t<X>, T>) &&
-           broadcasts_to_scores(D::spec, Q::spec, K::spec);
+           broadcasts_to_scores(D::spec, Query::spec, K::spec);
   else
     return std::is_same_v<value_t<X>, std::int32_t> && D::rank <= 1 &&
-           (A::role == attention_role::position || D::rank == 1) && (D::rank == 0 || D::spec[0] == Q::spec[0]);
+           (A::role == attention_role::position || D::rank == 1) && (D::rank == 0 || D::spec[0] == Query::spec[0]);
 }
 
 }  // namespace detail
@@ -107,16 +107,16 @@ struct attention_argument_does_not_fit : mistake<!detail::attention_operand_fits
 
 namespace detail {
 
-template <class Q, class K, class V, class... A>
+template <class Query, class K, class V, class... A>
 constexpr auto find_attention_mistake() {
-  using T = value_t<Q>;
+  using T = value_t<Query>;
   using basic =
-      first_mistake<attention_extents_differ<dims_t<Q>, dims_t<K>, dims_t<V>>, element_types_differ<T, value_t<K>>,
+      first_mistake<attention_extents_differ<dims_t<Query>, dims_t<K>, dims_t<V>>, element_types_differ<T, value_t<K>>,
                     element_types_differ<T, value_t<V>>, matmul_undefined_for<T>>;
   if constexpr (!correct<basic>)
     return basic{};
   else
-    return first_mistake<mistake<false>, attention_argument_does_not_fit<T, dims_t<Q>, dims_t<K>, A>...>{};
+    return first_mistake<mistake<false>, attention_argument_does_not_fit<T, dims_t<Query>, dims_t<K>, A>...>{};
 }
 
 template <class T, class D, class... X>
@@ -151,11 +151,11 @@ auto widened(const A& a) {
 
 }  // namespace detail
 
-template <Expression Q, Expression K, Expression V, detail::AttentionOperand... A>
-auto attention(const Q& queries, const K& keys, const V& values, const attention_options& options,
+template <Expression Query, Expression K, Expression V, detail::AttentionOperand... A>
+auto attention(const Query& queries, const K& keys, const V& values, const attention_options& options,
                const A&... operands) {
-  using T = value_t<Q>;
-  using mistake = decltype(detail::find_attention_mistake<Q, K, V, A...>());
+  using T = value_t<Query>;
+  using mistake = decltype(detail::find_attention_mistake<Query, K, V, A...>());
   static_assert(
       correct<mistake>,
       "attention: needs queries [batch, heads, queries, width], keys [batch, kv_heads, keys, width] and values "
@@ -166,13 +166,13 @@ auto attention(const Q& queries, const K& keys, const V& values, const attention
   static_assert(masks <= 1 && limits <= 1 && places <= 1,
                 "attention: takes one mask, one key_lengths and one query_position: combine masks by && or +");
   if constexpr (!correct<mistake>) {
-    return detail::after_mistake<T, dims_t<Q>>(queries, keys, values);
+    return detail::after_mistake<T, dims_t<Query>>(queries, keys, values);
   } else if constexpr (is_storage_type<T>) {
     return cast<T>(attention(cast<float>(queries), cast<float>(keys), cast<float>(values), options,
                              detail::widened<T>(operands)...));
   } else {
-    using D = with_extent<dims_t<Q>, 3, extent_of<dims_t<V>, 3>()>;
-    if constexpr ((Q::symbolic || K::symbolic || V::symbolic)) {
+    using D = with_extent<dims_t<Query>, 3, extent_of<dims_t<V>, 3>()>;
+    if constexpr ((Query::symbolic || K::symbolic || V::symbolic)) {
       gpu::compile_kernels<matmul_op, T>();
       gpu::compile_kernels<gpu::moves, T>();
       gpu::compile_kernels<softmax_op, T>();
