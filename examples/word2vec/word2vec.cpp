@@ -16,6 +16,7 @@
 
 #include <weft/distributed.hpp>
 #include <weft/distributed/cluster/environment.hpp>
+#include <weft/distributed/parameter/update_rule.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/index/sort.hpp>
 #include <weft/ops/losses/classification.hpp>
