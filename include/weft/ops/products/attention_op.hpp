@@ -124,6 +124,18 @@ inline symbol record_attended(const attention_symbols& s) {
   return attended;
 }
 
+/// Returns keys or values with zeros from the length on, where they can be NaN.
+template <class T>
+symbol without_padding(const attention_symbols& s, const symbol& x) {
+  if (s.lengths.is_number()) return x;
+  const shape& e = x.extents();
+  using index = node<std::int32_t>;
+  const symbol columns = reshape(record_indices(x, e[2]), shape(e[2], 1));
+  const symbol valid =
+      record_untyped(index(columns) < index(reshape(s.lengths, shape(e[0], 1, 1, 1))), shape(e[0], 1, e[2], 1));
+  return record_untyped(weft::select(node<bool>(valid), node<T>(x), T(0)), e);
+}
+
 /// Repeats keys or values for the heads that share them.
 inline symbol repeat_heads(const symbol& x, std::int64_t heads) {
   const shape& e = x.extents();
@@ -165,7 +177,8 @@ template <class T>
 symbol record_attention_weights(const attention_symbols& s) {
   using leaf = node<T>;
   const shape& q = s.queries.extents();
-  const symbol products = matmul<T>(s.queries, repeat_heads(s.keys, q[1]), false, true), scale = attention_scale<T>(s);
+  const symbol keys = repeat_heads(without_padding<T>(s, s.keys), q[1]);
+  const symbol products = matmul<T>(s.queries, keys, false, true), scale = attention_scale<T>(s);
   const shape all = products.extents();
   symbol scores = scale.is_number() ? record_untyped(leaf(products) * static_cast<T>(scale.number()), all)
                                     : record_untyped(leaf(products) * leaf(scale), all);
@@ -182,8 +195,11 @@ symbol record_attention_weights(const attention_symbols& s) {
     const symbol far = record_untyped(abs(cast<T>(index(places)) - cast<T>(index(columns))), distances);
     scores = record_untyped(leaf(scores) - leaf(slopes) * leaf(far), all);
   }
-  if (!s.mask.is_number() && s.mask.type() != dtype::boolean) scores = record_untyped(leaf(scores) + leaf(s.mask), all);
-  const symbol attended = record_attended(s);
+  symbol attended = record_attended(s);
+  if (!s.mask.is_number() && s.mask.type() != dtype::boolean) {
+    scores = record_untyped(leaf(scores) + leaf(s.mask), all);
+    attended = record_and(attended, record_untyped(leaf(s.mask) > lowest_score<T>(), s.mask.extents()));
+  }
   if (attended.is_number()) return record<softmax_op<T>>({scores}, scores.info());
   const node<bool> where(attended);
   const symbol limited = record_untyped(weft::select(where, leaf(scores), lowest_score<T>()), all);
@@ -215,14 +231,14 @@ struct attention_gradient_op {
   static void gradient(gradient_context& g, const attributes& a) {
     const auto arguments = detail::arguments_of(g, g.node.inputs.size(), true);
     const detail::attention_symbols s = detail::attention_symbols_of([&](std::size_t i) { return arguments[i]; }, a);
-    const symbol up = arguments[arguments.size() - 1], value = arguments[2];
+    const symbol up = arguments[arguments.size() - 1], value = detail::without_padding<T>(s, arguments[2]);
     const shape &q = s.queries.extents(), &k = s.keys.extents();
     const symbol weights = detail::record_attention_weights<T>(s);
     const symbol of_weights = matmul<T>(up, detail::repeat_heads(value, q[1]), false, true);
     const symbol of_scores =
         weights * (of_weights - sum(weights * of_weights, {3}, true)) * detail::attention_scale<T>(s);
     detail::give_of_outputs(g, arguments, [&](std::size_t i) {
-      if (i == 0) return matmul<T>(of_scores, detail::repeat_heads(s.keys, q[1]));
+      if (i == 0) return matmul<T>(of_scores, detail::repeat_heads(detail::without_padding<T>(s, s.keys), q[1]));
       if (i == 1) return detail::sum_heads(matmul<T>(of_scores, s.queries, true), k);
       return detail::sum_heads(matmul<T>(weights, up, true), value.extents());
     });
@@ -245,7 +261,8 @@ struct attention_op {
     for (std::size_t i = 0; i < g.node.inputs.size(); ++i) operands.push_back(g.input(i));
     const detail::attention_symbols s = detail::attention_symbols_of([&](std::size_t i) { return g.input(i); }, a);
     if (a.mask && g.needs_gradient(3) && s.mask.type() != dtype::boolean) {
-      const symbol of_weights = matmul<T>(up, detail::repeat_heads(g.input(2), s.queries.extents()[1]), false, true);
+      const symbol value = detail::repeat_heads(detail::without_padding<T>(s, g.input(2)), s.queries.extents()[1]);
+      const symbol of_weights = matmul<T>(up, value, false, true);
       g.set_gradient(3, sum_to(detail::record_attention_weights<T>(s) * (of_weights - sum(up * g.output(0), {3}, true)),
                                s.mask.extents()));
     }
