@@ -127,21 +127,34 @@ std::int32_t draw(const float* logits, double temperature, std::mt19937_64& rand
   return static_cast<std::int32_t>(std::upper_bound(sums.begin(), sums.end(), at) - sums.begin());
 }
 
-/// Prints what the model writes after the prompt. Reads the whole window for each character.
+/// Prints what the model writes after the prompt. A GPT reads each character once; when its window is full, it reads
+/// the second half again. A recurrent network reads the whole window for each character.
 void write(session& s, const text_model& model, const flags& f) {
+  const auto seed = static_cast<std::uint64_t>(f.seed);
+  const text_writer continued = model.writer ? model.writer(s, f.temperature, seed) : text_writer();
   auto step = s.prepare(fetch(model.logits), feed(model.text));
-  std::mt19937_64 random(static_cast<std::uint64_t>(f.seed));
+  std::mt19937_64 random(seed);
   std::vector<std::int32_t> written{'\n'};
   for (const char c : f.prompt) written.push_back(static_cast<unsigned char>(c) < characters ? c : '?');
+  const std::size_t end = written.size() + static_cast<std::size_t>(f.characters);
+  const auto last = [&](std::size_t most) {
+    return written.end() - static_cast<std::ptrdiff_t>(std::min(written.size(), most));
+  };
+  const auto put = [&](std::int32_t c) {
+    written.push_back(c);
+    std::putchar(c == '\n' || c >= ' ' ? c : '?');
+    return written.size() < end;
+  };
   tensor<std::int32_t, text_dims> seen(shape(1, window));
-  const auto start = std::chrono::steady_clock::now();
   std::printf("\n%s", f.prompt.c_str());
-  for (std::int64_t i = 0; i < f.characters; ++i) {
-    const std::size_t count = std::min<std::size_t>(written.size(), window);
-    std::copy(written.end() - static_cast<std::ptrdiff_t>(count), written.end(), seen.data());
-    const auto logits = step(seen);
-    written.push_back(draw(logits.data() + (count - 1) * characters, f.temperature, random));
-    std::putchar(written.back() == '\n' || written.back() >= ' ' ? written.back() : '?');
+  const auto start = std::chrono::steady_clock::now();
+  while (written.size() < end) {
+    if (continued) {
+      continued({last(window / 2), written.end()}, put);
+    } else {
+      const auto to = std::copy(last(window), written.end(), seen.data());
+      put(draw(step(seen).data() + (to - seen.data() - 1) * characters, f.temperature, random));
+    }
   }
   std::printf("\n\n%.0f characters/s written\n", static_cast<double>(f.characters) / seconds_since(start));
 }

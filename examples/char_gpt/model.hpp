@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include <weft/weft.hpp>
 
@@ -10,6 +12,9 @@
 constexpr int characters = 128, window = 128;
 
 using text_dims = weft::dims<weft::dyn<"batch">, window>;
+
+/// Continues a text by half a window of characters, or until the function returns false for a new one.
+using text_writer = std::function<void(const std::vector<std::int32_t>&, const std::function<bool(std::int32_t)>&)>;
 
 /// A model of text: a GPT-2, or a recurrent network for comparison.
 struct text_model {
@@ -20,6 +25,8 @@ struct text_model {
   weft::node<float> loss;  ///< the mean of -log p(next character)
   weft::effect train;
   std::string description;
+  /// Returns a writer by a temperature and a seed, which reads each character once. Empty for a recurrent network.
+  std::function<text_writer(weft::session&, double, std::uint64_t)> writer;
 
   text_model(const std::string& cell, double learning_rate, std::int64_t steps, std::uint64_t seed);
 
