@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <limits>
+
 #include <weft/ops/arrays/range.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/cpu/attention.hpp>
@@ -198,7 +200,8 @@ symbol record_attention_weights(const attention_symbols& s) {
   symbol attended = record_attended(s);
   if (!s.mask.is_number() && s.mask.type() != dtype::boolean) {
     scores = record_untyped(leaf(scores) + leaf(s.mask), all);
-    attended = record_and(attended, record_untyped(leaf(s.mask) > lowest_score<T>(), s.mask.extents()));
+    attended =
+        record_and(attended, record_untyped(leaf(s.mask) != -std::numeric_limits<T>::infinity(), s.mask.extents()));
   }
   if (attended.is_number()) return record<softmax_op<T>>({scores}, scores.info());
   const node<bool> where(attended);
