@@ -63,6 +63,7 @@ template <Expression Expr>
     const auto x = let(logits);
     if (how.temperature == 0)
       return let(select(max<-1>(cast<std::int32_t>(is_nan(x))) > 0, std::int32_t{-1}, argmax<-1>(x)));
+    if (how.top_k == 0 && how.top_p >= 1) return categorical(let(x / how.temperature), options);
     const auto ordered = detail::sorted<dims_t<Expr>>(x, last, -1, direction::descending);
     auto kept = let(ordered.values / how.temperature);
     if (how.top_k > 0) kept = let(select(detail::counted_along<std::int64_t, last>(x) < how.top_k, kept, never));
