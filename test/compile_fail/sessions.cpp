@@ -33,15 +33,6 @@ session s{g};
 auto y = s.eval(x * 2, 1.0f);           // wrong
 auto y = s.eval(x * 2, with(x, 1.0f));  // right
 
-// case one_value_in_brackets: A structured binding of one fetched value.
-// error: one_value_is_not_a_tuple
-// error: a tensor is not a tuple: without brackets, auto y = session.run\(fetch\(x\)\) is the value of x
-graph g;
-auto x = variable<float, dims<3>>(g, "x");
-session s{g};
-auto [y] = s.run(fetch(x));  // wrong
-auto y = s.run(fetch(x));    // right
-
 // case fetch_list_braces: The fetched nodes are in braces.
 // error: nodes, expressions and effects, one by one: fetch\(loss, train\)
 graph g;

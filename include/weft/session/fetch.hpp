@@ -252,23 +252,4 @@ auto meant_feeds(const P&...) {
 
 }  // namespace detail
 
-/// One fetched value is returned alone, not in a tuple of one.
-template <class Value>
-struct one_value_is_not_a_tuple : mistake<true> {};
-
-/// Called by `auto [y] = s.run(fetch(x))`.
-template <std::size_t, class T, class D, class Device>
-const tensor<T, D, Device>& get(const tensor<T, D, Device>& t) {
-  static_assert(correct<one_value_is_not_a_tuple<tensor<T, D, Device>>>,
-                "a tensor is not a tuple: without brackets, auto y = session.run(fetch(x)) is the value of x");
-  return t;
-}
-
 }  // namespace weft
-
-template <class T, class D, class Device>
-struct std::tuple_size<weft::tensor<T, D, Device>> : std::integral_constant<std::size_t, 1> {};
-template <class T, class D, class Device>
-struct std::tuple_element<0, weft::tensor<T, D, Device>> {
-  using type = const weft::tensor<T, D, Device>;
-};
