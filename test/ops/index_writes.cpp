@@ -196,7 +196,9 @@ BOOST_AUTO_TEST_CASE(integers_of_many_ids_are_added_in_parts) {
     for (int k = 0; k < n; ++k) more += (i == 0 && ids(k) < 0) || (i == 6 && ids(k) > 6);
     BOOST_CHECK_EQUAL(added(i), to(i) + 2 * more);
   }
+#if !defined(WEFT_GPU_EMULATION)  // a GPU ignores indices out of range
   BOOST_CHECK_THROW(s.eval(scatter<0>(to, given, 2, combine::add)), error);
+#endif
 }
 
 // Named extents in a step, twice with different sizes, and no rows.

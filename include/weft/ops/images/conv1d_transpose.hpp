@@ -59,7 +59,8 @@ template <conv1d_transpose_options Options = conv1d_transpose_options{}, Express
     using result = detail::conv1d_transpose_result<dims_t<X>, dims_t<Filters>, Options>;
     const shape from = extents_of(sequences), window = extents_of(w);
     return detail::call_transpose<typename result::type>(
-        shape(from[0], from[1] * Options.stride + detail::transposed_columns_excess(window[0], result::options),
+        shape(from[0],
+              detail::enlarged(from[1], Options.stride, detail::transposed_columns_excess(window[0], result::options)),
               window[1]),
         detail::transposed_windows(result::options, 1, window[0]), sequences, w);
   });

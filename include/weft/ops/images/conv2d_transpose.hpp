@@ -104,6 +104,11 @@ constexpr window_attributes transposed_windows(const conv2d_transpose_options& o
           pad.top,         pad.bottom,     pad.left,          pad.right};
 }
 
+/// Returns the extent of the result along one axis, or 0 if that of the images is a name: types tell the extents then.
+constexpr std::int64_t enlarged(std::int64_t extent, std::int64_t stride, std::int64_t excess) {
+  return extent < 0 ? 0 : extent * stride + excess;
+}
+
 /// Calls a transposed convolution whose result has these extents over tensors.
 template <class D, class X, class Filters>
 auto call_transpose(const shape& to, const window_attributes& windows, const X& x, const Filters& w) {
@@ -135,8 +140,10 @@ template <conv2d_transpose_options Options = conv2d_transpose_options{}, Express
   return detail::unless<mistaken>(images, filters, []<class X, class Filters>(const X& x, const Filters& w) {
     const shape from = extents_of(x), window = extents_of(w);
     return detail::call_transpose<detail::conv2d_transpose_result<dims_t<X>, dims_t<Filters>, Options>>(
-        shape(from[0], from[1] * Options.stride.height + detail::transposed_rows_excess(window[0], Options),
-              from[2] * Options.stride.width + detail::transposed_columns_excess(window[1], Options), window[2]),
+        shape(from[0],
+              detail::enlarged(from[1], Options.stride.height, detail::transposed_rows_excess(window[0], Options)),
+              detail::enlarged(from[2], Options.stride.width, detail::transposed_columns_excess(window[1], Options)),
+              window[2]),
         detail::transposed_windows(Options, window[0], window[1]), x, w);
   });
 }

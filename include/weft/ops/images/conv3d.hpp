@@ -158,7 +158,7 @@ template <conv3d_transpose_options Options = conv3d_transpose_options{}, Express
     const shape from = extents_of(x);
     const auto y = conv2d_transpose<slice>(detail::merge_axes<0>(x), detail::with_depth_in_channels(given));
     const auto windows = detail::merge_axes<2>(detail::as_volumes<dims<detail::extent_at<D, 1>::value>, D>(y, from));
-    const std::int64_t depth = (X::symbolic || Filters::symbolic) ? 0 : from[1] * Options.stride.depth + excess;
+    const std::int64_t depth = detail::enlarged(from[1], Options.stride.depth, excess);
     using Sums = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value,
                       detail::extent_at<dims_t<decltype(windows)>, 2>::value, channels>;
     if constexpr (X::symbolic || Filters::symbolic) gpu::compile_kernels<fold_op, T>();

@@ -175,8 +175,8 @@ template <unfold_options Options, Expression Expr>
     const auto x = materialize(images);
     const shape& extents = extents_of(x);
     constexpr std::int64_t height = Options.window.height, width = Options.window.width;
-    const auto call =
-        detail::call_windows(extents, height, width, extents[3] * height * width, detail::windows_of(Options));
+    const std::int64_t channels = extents[3] < 0 ? 0 : extents[3] * height * width;  // names have no product
+    const auto call = detail::call_windows(extents, height, width, channels, detail::windows_of(Options));
     return call_operation<unfold_op<T>, T, detail::unfolded<D, Options>>(
         call.result, {call.attributes, height, width, Options.order == depth_order::crd}, x);
   } else {
