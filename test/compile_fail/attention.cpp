@@ -11,7 +11,7 @@ tensor<float, dims<2, 12, 4, 8>> k;
 auto y = attention(q, k, k);                                                                       // wrong
 auto y = attention(transpose<0, 2, 1, 3>(q), transpose<0, 2, 1, 3>(k), transpose<0, 2, 1, 3>(k));  // right
 
-// case attention_heads: The heads of keys do not divide those of queries.
+// case attention_attention_heads: The heads of keys do not divide those of queries.
 // error: attention_extents_differ
 // error: attention: needs queries \[batch, heads, queries, width\]
 tensor<float, dims<2, 6, 10, 8>> q;

@@ -116,7 +116,7 @@ def counted(lines):
 
 def unnumbered(line):
     """g++ numbers the lambdas of all cases, and prints a default argument or not depending on how it first met the type."""
-    line = re.sub(r", (weft::)?cpu>", " >", re.sub(r"auto:\d+", "auto", line))
+    line = re.sub(r"(, weft::dims<>)?, (weft::)?cpu>", " >", re.sub(r"auto:\d+", "auto", line))
     return line.replace(" > >", ">>").replace(" >", ">")
 
 

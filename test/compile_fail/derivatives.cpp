@@ -74,7 +74,7 @@ auto ok = assert_that(x > 0, "x must be positive");  // right
 
 // case assign_slice_extents: The value has other extents beside the axis.
 // error: slice_does_not_fit
-// error: assign_slice: assign_slice<axis>\(variable, begin, value\) needs an integer begin, and a value of the variable's
+// error: assign_slice: assign_slice<axis>\(variable, begin, value\) needs an integer begin or one for each element of
 graph g;
 auto cache = variable<float, dims<8, 512, 64>>(g, "cache");
 auto keys = placeholder<float, dims<8, 64>>(g, "keys");
