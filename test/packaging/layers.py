@@ -10,7 +10,7 @@ import re
 import sys
 
 # Bottom to top. A header includes its own folder and those before it.
-ORDER = ["tensor", "device", "encoding", "ops", "graph", "plan", "session", "data", "summary", "checkpoint", "train", "nn", "queue", "transport",
+ORDER = ["tensor", "device", "encoding", "ops", "graph", "plan", "session", "data", "summary", "checkpoint", "train", "nn", "onnx", "queue", "transport",
          "distributed/cluster", "distributed/membership", "distributed/parameter", "distributed/collective", "distributed/remote", "distributed/training"]
 # Who may include headers of CUDA: bindings to one library each.
 CUDA = re.compile(r"cuda|cublas|cudnn|cufft|curand|nccl|cub/")

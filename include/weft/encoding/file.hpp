@@ -174,6 +174,7 @@ class input_file {
 
   const std::string& path() const { return path_; }
   std::uint64_t bytes() const { return bytes_; }
+  const descriptor& open_descriptor() const { return file_; }
 
   void read(std::uint64_t offset, void* to, std::size_t size) const {
     auto* at = static_cast<std::byte*>(to);

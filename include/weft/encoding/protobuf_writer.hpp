@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <weft/config.hpp>
 
@@ -37,7 +40,18 @@ class protobuf_writer {
     add_varint(value.size());
     bytes_.append(value);
   }
-  void add_message(std::uint32_t field, const protobuf_writer& message) { add_text(field, message.bytes_); }
+  /// Bytes that are not copied: they must live until the message is written. `bytes` lacks them, `each_piece` has them.
+  void add_reference(std::uint32_t field, std::span<const std::byte> value) {
+    add_key(field, length_delimited);
+    add_varint(value.size());
+    references_.emplace_back(bytes_.size(), value);
+  }
+  void add_message(std::uint32_t field, const protobuf_writer& message) {
+    add_key(field, length_delimited);
+    add_varint(message.size());
+    for (const auto& [at, value] : message.references_) references_.emplace_back(bytes_.size() + at, value);
+    bytes_.append(message.bytes_);
+  }
   /// One entry of a map<string, message>.
   void add_entry(std::uint32_t field, std::string_view key, const protobuf_writer& message) {
     protobuf_writer entry;
@@ -66,7 +80,27 @@ class protobuf_writer {
     for (std::size_t i = 0; i < count; ++i) add_varint(static_cast<std::uint64_t>(values[i]));
   }
 
+  /// The message, if nothing was added by reference.
   const std::string& bytes() const { return bytes_; }
+
+  /// The message's size in bytes.
+  std::uint64_t size() const {
+    std::uint64_t total = bytes_.size();
+    for (const auto& reference : references_) total += reference.second.size();
+    return total;
+  }
+
+  /// Calls `take` with the pieces of the message in order.
+  template <class Take>
+  void each_piece(Take take) const {
+    std::size_t from = 0;
+    for (const auto& [at, value] : references_) {
+      take(bytes_.data() + from, at - from);
+      take(value.data(), value.size());
+      from = at;
+    }
+    take(bytes_.data() + from, bytes_.size() - from);
+  }
 
  private:
   enum wire_type : std::uint32_t { varint = 0, eight_bytes = 1, length_delimited = 2, four_bytes = 5 };
@@ -82,6 +116,7 @@ class protobuf_writer {
   }
 
   std::string bytes_;
+  std::vector<std::pair<std::size_t, std::span<const std::byte>>> references_;  // and their positions in bytes_
 };
 
 }  // namespace weft::data
