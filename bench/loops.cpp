@@ -37,6 +37,12 @@ void print(const char* model, const asked& a, const bench::timing& t, const char
   std::fflush(stdout);
 }
 
+template <class Step, class... X>
+void time_step(const char* model, const asked& a, Step& step, const X&... x) {
+  print(model, a, bench::time({.seconds = a.seconds, .warm_up = 3, .at_most = 1'000'000}, [&] { return step(x...); }));
+  if (a.explain) std::fputs(step.explain().c_str(), stdout);
+}
+
 /// One layer of 128 steps, from 128 to 256, and a dense layer of its last state. The products of the inputs are one, of
 /// all steps, as in PyTorch.
 void lstm(asked a) {
@@ -69,10 +75,7 @@ void lstm(asked a) {
   tensor<std::int32_t, dims<batch>> right{shape(a.batch)};
   for (int k = 0; k < a.batch; ++k) right(k) = k * 7 % classes;
   const tensor<float, dims<batch, hidden>> zeros{shape(a.batch, hidden)};
-  print("lstm", a, bench::time({.seconds = a.seconds, .warm_up = 3, .at_most = 1'000'000}, [&] {
-          return step(in, right, zeros);
-        }));
-  if (a.explain) std::fputs(step.explain().c_str(), stdout);
+  time_step("lstm", a, step, in, right, zeros);
 }
 
 /// nn::gru with the sizes of `lstm`.
@@ -92,9 +95,7 @@ void gru(asked a) {
   bench::fill(in.data(), in.elements(), 0, 1);
   tensor<std::int32_t, dims<batch>> right{shape(a.batch)};
   for (int k = 0; k < a.batch; ++k) right(k) = k * 7 % classes;
-  print("gru", a,
-        bench::time({.seconds = a.seconds, .warm_up = 3, .at_most = 1'000'000}, [&] { return step(in, right); }));
-  if (a.explain) std::fputs(step.explain().c_str(), stdout);
+  time_step("gru", a, step, in, right);
 }
 
 /// Two bidirectional layers of 64 over up to 64 vectors of 64, and one of 16 classes for each; the lengths are 8, 16,
@@ -123,10 +124,7 @@ void tagger(asked a) {
     length(k) = 8 * (k % 8 + 1);
     for (int t = 0; t < steps; ++t) right(k, t) = (k + t) * 7 % classes, is_valid(k, t) = t < length(k) ? 1.f : 0.f;
   }
-  print("tagger", a, bench::time({.seconds = a.seconds, .warm_up = 3, .at_most = 1'000'000}, [&] {
-          return step(in, right, is_valid, length);
-        }));
-  if (a.explain) std::fputs(step.explain().c_str(), stdout);
+  time_step("tagger", a, step, in, right, is_valid, length);
 }
 
 /// An LSTM as a loop over arrays.
@@ -195,9 +193,7 @@ void read_rows(const char* name, const asked& a, graph& g, const X& x, const H& 
   tensor<float, dims<count, width>> in;
   bench::fill(in.data(), in.elements(), -1, 1);
   const tensor<float, dims<width>> zeros;
-  print(name, a,
-        bench::time({.seconds = a.seconds, .warm_up = 3, .at_most = 1'000'000}, [&] { return step(in, zeros); }));
-  if (a.explain) std::fputs(step.explain().c_str(), stdout);
+  time_step(name, a, step, in, zeros);
 }
 
 /// 1,024 rows of 512, each read in an iteration.

@@ -33,7 +33,7 @@ inline int tell_failure() noexcept {
   return 1;
 }
 
-/// A program that a signal has ended says so to its parent, as if it had handled none.
+/// Ends the program by a signal that it has handled, so that its parent sees which signal ended it.
 [[noreturn]] inline void end_by_signal(int number) {
   std::fflush(nullptr);
   ::signal(number, SIG_DFL);

@@ -163,7 +163,7 @@ int main(int argc, char** argv) try {
   check_output();
   check_accuracy(reached, least_accuracy ? *least_accuracy : is_usual ? stated_accuracy : 0);
   if (is_usual && without_edges > most_without_edges)
-    refuse("the network without edges is right as well: the features of nodes tell too much");
+    refuse("the network without edges is too accurate: the features alone reveal the communities");
 } catch (...) {
   return tell_failure();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Connectionist temporal classification (Graves et al., 2006): a recurrent network learns to write down melodies, noisy
-// sounds of two to five tones, from pairs of sounds and notes. Nobody tells it when a tone begins, or how long it
-// takes. A beam search reads new sounds. In the usual run, the edit distance to the right notes is at most 2 for 100
+// sounds of two to five tones, from pairs of sounds and notes. The training data do not say when a tone begins or
+// ends. A beam search reads new sounds. In the usual run, the edit distance to the right notes is at most 2 for 100
 // notes, or the program ends with an error. `--help` lists the flags.
 #include <algorithm>
 #include <chrono>
@@ -130,7 +130,7 @@ std::string written(const std::vector<std::int32_t>& text) {
   return all;
 }
 
-/// Returns the edit distance of what is heard in new sounds, divided by the number of notes.
+/// Returns the edit distance between the notes that the network finds in new sounds and the right ones, per note.
 double test(session& s, const transcriber& m, const flags& f, std::mt19937_64& random) {
   melodies tests(f.tests);
   tests.compose(f.noise, random);

@@ -62,6 +62,23 @@ struct operands {
   }
 };
 
+/// Compares the gradient by x, of which it reads one element of `every`, with finite differences of the loss.
+void check_gradient(session& s, const operands<double>& o, const auto& loss, const auto& dx, std::size_t every,
+                    double tolerance) {
+  auto x = o.x_values();
+  const auto n = lengths_of({5, 2, 0});
+  const auto analytic = s.eval(dx, with(o.x, x), with(o.n, n));
+  for (std::size_t i = 0; i < x.elements(); i += every) {
+    const double before = x.data()[i], h = 1e-5;
+    x.data()[i] = before + h;
+    const double more = s.eval(loss, with(o.x, x), with(o.n, n));
+    x.data()[i] = before - h;
+    const double less = s.eval(loss, with(o.x, x), with(o.n, n));
+    x.data()[i] = before;
+    BOOST_CHECK_SMALL((more - less) / (2 * h) - analytic.data()[i], tolerance);
+  }
+}
+
 /// Gives a layer's variables the script's numbers, and compares the gradients of the loss by them.
 template <int In, int Gates, class T, class Layer, class Loss>
 void check_variables(session& s, const Loss& loss, const Layer& layer, const std::string& name, int p,
@@ -337,18 +354,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_options_are_those_of_finite_differences) {
   const auto [first] = gradients(sum(square(states)), p);
   const auto loss = let(sum(square(first)) + mean(states));
   const auto [dx] = gradients(loss, o.x);
-  auto x = o.x_values();
-  const auto n = lengths_of({5, 2, 0});
-  const auto analytic = s.eval(dx, with(o.x, x), with(o.n, n));
-  for (std::size_t i = 0; i < x.elements(); i += 3) {
-    const double before = x.data()[i], h = 1e-5;
-    x.data()[i] = before + h;
-    const double more = s.eval(loss, with(o.x, x), with(o.n, n));
-    x.data()[i] = before - h;
-    const double less = s.eval(loss, with(o.x, x), with(o.n, n));
-    x.data()[i] = before;
-    BOOST_CHECK_SMALL((more - less) / (2 * h) - analytic.data()[i], 1e-8);
-  }
+  check_gradient(s, o, loss, dx, 3, 1e-8);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_those_of_finite_differences) {
@@ -360,18 +366,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_finite_differences) {
   auto loss = mean(square(c(b(a(o.x, nn::lengths(o.n)).states, nn::lengths(o.n)).states, nn::lengths(o.n)).h));
   auto [dx] = gradients(loss, o.x);
   session s{o.g};
-  auto x = o.x_values();
-  const auto n = lengths_of({5, 2, 0});
-  const auto analytic = s.eval(dx, with(o.x, x), with(o.n, n));
-  for (std::size_t i = 0; i < x.elements(); ++i) {
-    const double before = x.data()[i], h = 1e-5;
-    x.data()[i] = before + h;
-    const double more = s.eval(loss, with(o.x, x), with(o.n, n));
-    x.data()[i] = before - h;
-    const double less = s.eval(loss, with(o.x, x), with(o.n, n));
-    x.data()[i] = before;
-    BOOST_CHECK_SMALL((more - less) / (2 * h) - analytic.data()[i], 1e-9);
-  }
+  check_gradient(s, o, loss, dx, 1, 1e-9);
 }
 
 BOOST_AUTO_TEST_CASE(steps_beyond_the_length_change_nothing) {

@@ -161,7 +161,7 @@ inline void decoder::start(const char* name, const token_lists& prompts, std::si
   if (width > 0) {
     for (std::size_t row = 0; row < prompts.size() * copies; ++row)
       std::copy(prompts[row / copies].begin(), prompts[row / copies].end() - 1, read_tokens_.begin() + row * width);
-    // Padding writes keys behind the prompt, which later tokens overwrite before a query attends to them.
+    // The step also writes the keys of the padding. Later tokens overwrite them before a query attends to them.
     const plan::fed_value fed[] = {of_rows(read_tokens_.data(), static_cast<std::int64_t>(width)),
                                    of_rows(positions_.data())};
     read_->run(fed, [](std::size_t, const shape&) -> void* { return nullptr; });

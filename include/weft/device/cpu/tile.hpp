@@ -60,7 +60,7 @@ inline void splat(std::size_t size, void* into, const void* element, std::size_t
   for (std::size_t i = 0; i < sizeof v; i += size)
     __builtin_memcpy(reinterpret_cast<std::byte*>(&v) + i, element, size);
   multiversioned_up_to_avx2([&v, into, bytes = n * size] {
-    std::byte* const to = static_cast<std::byte*>(into);  // null if there are no bytes
+    std::byte* const to = static_cast<std::byte*>(into);  // null if `bytes` is 0
     const vector value = v;
     std::size_t at = 0;
     for (; bytes - at >= sizeof value; at += sizeof value) __builtin_memcpy(to + at, &value, sizeof value);

@@ -112,7 +112,7 @@ struct attention_tile {
   static constexpr std::size_t elements(std::size_t width) { return (width + most_keys) * most_queries; }
 };
 
-/// What both kernels share.
+/// The base of the kernels of attention and of its gradient: their operands and extents.
 template <class T>
 class attention_base : public kernel {
  public:
