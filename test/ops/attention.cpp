@@ -18,14 +18,6 @@ const values_of& right() {
   static const values_of all(TEST_DATA "/ops/attention_values.txt");
   return all;
 }
-template <class T, class D>
-tensor<T, D> made(std::int64_t salt, const shape& extents) {
-  tensor<T, D> t{extents};
-  for (std::size_t i = 0; i < t.elements(); ++i)
-    t.data()[i] =
-        static_cast<T>(static_cast<double>((static_cast<std::int64_t>(i) * 7919 + salt * 104729) % 2003) / 1000 - 1);
-  return t;
-}
 template <class X>
 tensor<double, dims<13>> folded(const X& x) {
   tensor<double, dims<13>> sums{};

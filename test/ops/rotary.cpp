@@ -15,14 +15,6 @@ const values_of& right() {
   static const values_of all(TEST_DATA "/ops/rotary_values.txt");
   return all;
 }
-template <class T, class D>
-tensor<T, D> made(std::int64_t salt, const shape& extents) {
-  tensor<T, D> t{extents};
-  for (std::size_t i = 0; i < t.elements(); ++i)
-    t.data()[i] =
-        static_cast<T>(static_cast<double>((static_cast<std::int64_t>(i) * 7919 + salt * 104729) % 2003) / 1000 - 1);
-  return t;
-}
 template <class T, class D, class... P>
 void check(const std::string& name, const rotary_options& o, const P&... p) {
   using named = dims<dyn<"batch">, dyn<"heads">, dyn<"steps">, D::spec[3]>;

@@ -63,3 +63,13 @@ class values_of {
 
   std::map<std::string, std::vector<double>> lines_;
 };
+
+/// Returns numbers from -1 to 1.002, as `made` of make_attention_values.py and make_rotary_values.py does.
+template <class T, class D>
+weft::tensor<T, D> made(std::int64_t salt, const weft::shape& extents) {
+  weft::tensor<T, D> t{extents};
+  for (std::size_t i = 0; i < t.elements(); ++i)
+    t.data()[i] =
+        static_cast<T>(static_cast<double>((static_cast<std::int64_t>(i) * 7919 + salt * 104729) % 2003) / 1000 - 1);
+  return t;
+}

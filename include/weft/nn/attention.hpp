@@ -86,11 +86,11 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
   for (const symbol& m : s.masks) check(m);
   layer_call call(layer, s.query, p.begin(), s.use_bias ? 8 : 4, dtype_of<T>);
   const auto bias = [&](std::size_t i) { return s.use_bias ? call[4 + i] : symbol(); };
-  symbol key = s.key, value = s.value;
+  symbol key = s.key, value = s.value, lengths;
   if (!s.lengths.is_number()) {
     const std::int64_t batch = key.extents()[0], keys = key.extents()[1];
-    const symbol step = reshape(record_steps(*key.builder(), keys), shape(keys, 1));
-    const symbol n = reshape(checked_lengths(s.lengths, keys), shape(batch, 1, 1));
+    lengths = checked_lengths(s.lengths, keys);
+    const symbol step = reshape(record_steps(key, keys), shape(keys, 1)), n = reshape(lengths, shape(batch, 1, 1));
     const symbol valid = record_untyped(node<std::int32_t>(step) < node<std::int32_t>(n), shape(batch, keys, 1));
     key = without_padding<T>(valid, s.key);
     value = s.value.id() == s.key.id() ? key : without_padding<T>(valid, s.value);
@@ -109,7 +109,6 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
 
   weft::detail::attention_attributes options{};
   options.causal = s.causal;
-  const symbol lengths = s.lengths.is_number() ? symbol() : checked_lengths(s.lengths, s.key.extents()[1]);
   const weft::detail::attention_symbols a{q, k, record_mask(s), lengths, {}, options};
   symbol weighted;
   if (s.dropout != 0) {

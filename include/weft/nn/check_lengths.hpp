@@ -6,8 +6,8 @@
 
 #include <weft/graph/graph_of.hpp>
 #include <weft/graph/scopes.hpp>
-#include <weft/ops/arrays/range.hpp>
 #include <weft/ops/operation.hpp>
+#include <weft/ops/sequence_steps.hpp>
 
 /// Checks the lengths of sequences when a step runs.
 WEFT_COLD_BEGIN
@@ -48,17 +48,14 @@ struct check_lengths_op {
 
 namespace nn::detail {
 
-/// Returns the step indices 0 to count - 1.
-inline symbol record_steps(op_builder& where, std::int64_t count) {
-  gpu::compile_kernels<range_op, std::int32_t>();
-  return weft::detail::record_range<std::int32_t>(where, {dtype::int32, shape(count)}, 0, 1);
-}
+using weft::detail::record_steps;
 
 /// Returns the lengths, checked: a step throws out_of_range if one is negative or exceeds `steps`.
 inline symbol checked_lengths(const symbol& lengths, std::int64_t steps) {
   graph& g = graph_of(lengths);
   const graph::device_scope there(g, cpu{});  // the check has no GPU kernel
-  return weft::detail::record_call(operation_of<check_lengths_op>, {lengths, record_steps(g, steps)}, lengths.info());
+  return weft::detail::record_call(operation_of<check_lengths_op>, {lengths, record_steps(lengths, steps)},
+                                   lengths.info());
 }
 
 }  // namespace nn::detail

@@ -45,9 +45,9 @@ struct cached_steps {
 ///
 /// writes new steps of each sequence at its position: k and v [batch, KvHeads, steps, Width], positions [batch] of
 /// std::int32_t. The write is in place. A step runs it if it reads the keys or values, or fetches them. Sequences can
-/// have different lengths: a step reads only as much as the positions tell attention to read, and a later write at a
-/// smaller position discards what follows. Throws out_of_range in a step, before it writes, if a sequence has no room
-/// for the steps. Sessions that share a model (clone_for_inference) have caches of their own.
+/// have different lengths: attention reads the keys up to the position of each query, and a call of append at a smaller
+/// position discards the steps after it. A step throws out_of_range, before it writes, if a sequence has no room for
+/// the new steps. Sessions that share a model (clone_for_inference) have caches of their own.
 template <int KvHeads, int Width, int Capacity, Element T = float>
 struct kv_cache {
   static_assert(KvHeads > 0 && Width > 0 && Capacity > 0, "kv_cache<heads, width, capacity>: must be positive");
@@ -125,10 +125,9 @@ class cached_argument final : public detail::attention_with_caches {
       throw error(error_code::invalid_argument, "cached",
                   {"needs positions of std::int32_t, ", to_string(shape(k[0])), ", one for each sequence"});
     const auto kept = cache.record(key, value, positions);
-    const shape& q = query.extents();
-    const weft::detail::attention_attributes causal{true, false, 0, 0, false, false, true};
-    return weft::record<attention_op<T>>(sequence<symbol>{query, kept.keys, kept.values, positions},
-                                         {{dtype_of<T>, q}, {dtype_of<T>, shape(q[0], q[1], q[2])}}, causal);
+    weft::detail::attention_attributes options{};
+    options.causal = true;
+    return weft::detail::record_attention<T>({query, kept.keys, {}, {}, positions, options}, kept.values);
   }
 
   const Caches* caches_;

@@ -291,7 +291,7 @@ struct lstm {
          {{"recurrent_bias", shape(4 * Units), zeros, recurrent_bias}, use_bias && two_biases},
          {{"peephole_weights", shape(3 * Units), zeros, peephole_weights}, peepholes},
          {{"projection_weights", shape(Units, units), weights_init, projection_weights}, units != Units}},
-        detail::lstm_cell<T>());
+        detail::lstm_cell<T>{peepholes, units != Units});
   }
 
   void visit(const std::string& path, layer_visitor& v) const {

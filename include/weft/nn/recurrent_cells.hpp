@@ -81,14 +81,16 @@ struct simple_cell {
 template <class T>
 struct lstm_cell {
   static constexpr std::size_t states = 2;
+  const bool peepholes, projects;
 
   symbol input_bias(const recurrent_variables& v) const { return add<T>(v.bias, v.recurrent_bias); }
   sequence<symbol> invariants(const recurrent_variables& v) const {
     sequence<symbol> all{v.recurrent_weights};
-    if (!v.projection_weights.is_number()) all.push_back(v.projection_weights);
-    if (v.peephole_weights.is_number()) return all;
-    const symbol peepholes = split_gates<T>(v.peephole_weights, 3);
-    for (std::uint32_t gate = 0; gate < 3; ++gate) all.push_back(peepholes.output(gate));
+    if (peepholes) {
+      const symbol gates = split_gates<T>(v.peephole_weights, 3);
+      for (std::uint32_t gate = 0; gate < 3; ++gate) all.push_back(gates.output(gate));
+    }
+    if (projects) all.push_back(v.projection_weights);
     return all;
   }
   void operator()(cell_step& s) const {
@@ -97,17 +99,17 @@ struct lstm_cell {
     const symbol gates = split_gates<T>(add<T>(s.x, matmul<T>(s.states[0], v[0])), 4);
     const shape& extents = gates.extents();
     const leaf i(gates), f(gates.output(1)), g(gates.output(2)), o(gates.output(3)), c(s.states[1]);
-    if (v.size() < 3) {
+    if (!peepholes) {
       s.states[1] = record_untyped(weft::sigmoid(f) * c + weft::sigmoid(i) * weft::tanh(g), extents);
       s.states[0] = record_untyped(weft::sigmoid(o) * weft::tanh(leaf(s.states[1])), extents);
     } else {
-      const leaf of_i(v[v.size() - 3]), of_f(v[v.size() - 2]), of_o(v[v.size() - 1]);
+      const leaf of_i(v[1]), of_f(v[2]), of_o(v[3]);
       s.states[1] =
           record_untyped(weft::sigmoid(f + of_f * c) * c + weft::sigmoid(i + of_i * c) * weft::tanh(g), extents);
       const leaf next(s.states[1]);
       s.states[0] = record_untyped(weft::sigmoid(o + of_o * next) * weft::tanh(next), extents);
     }
-    if (v.size() % 3 == 2) s.states[0] = matmul<T>(s.states[0], v[1]);
+    if (projects) s.states[0] = matmul<T>(s.states[0], v[v.size() - 1]);
   }
 };
 
@@ -165,7 +167,7 @@ struct gru_cell {
 /// Returns [time, batch, 1] of bool: true before the end of a sequence.
 inline symbol record_valid_steps(const symbol& x, const symbol& lengths) {
   const std::int64_t time = x.extents()[0], batch = x.extents()[1];
-  const symbol steps = reshape(record_steps(*x.builder(), time), shape(time, 1));
+  const symbol steps = reshape(record_steps(x, time), shape(time, 1));
   return reshape(record_untyped(node<std::int32_t>(steps) < node<std::int32_t>(lengths), shape(time, batch)),
                  shape(time, batch, 1));
 }
@@ -185,12 +187,10 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
   gpu::compile_kernels<gpu::moves, T>();
   for (const symbol& state : s.states) weft::detail::check_same_graph(layer.kind(), s.x.builder(), state);
   if (!s.lengths.is_number()) weft::detail::check_same_graph(layer.kind(), s.x.builder(), s.lengths);
-  sequence<const parameter_request*> used;
+  sequence<parameter_request> asked;
   for (const optional_request& each : p)
-    if (each.used) used.push_back(&each.asked);
-  const auto used_at = [&](std::size_t i) { return *used[i < used.size() ? i : 0]; };
-  const parameter_request asked[] = {used_at(0), used_at(1), used_at(2), used_at(3), used_at(4), used_at(5)};
-  layer_call call(layer, s.x, asked, used.size(), dtype_of<T>);
+    if (each.used) asked.push_back(each.asked);
+  layer_call call(layer, s.x, asked.data(), asked.size(), dtype_of<T>);
   symbol made[6];
   for (std::size_t i = 0, next = 0; i < p.size(); ++i)
     if (p.begin()[i].used) made[i] = call[next++];

@@ -188,11 +188,7 @@ constexpr auto find_lengths_mistake(std::tuple<L...>*) {
 template <class Arguments, class Batch>
 using lengths_mistake = decltype(find_lengths_mistake<Batch>(static_cast<decltype(Arguments::lengths)*>(nullptr)));
 
-/// Replaces padding with 0. Multiplying by 0 would keep a NaN. `valid`, of bool, broadcasts to x.
-template <class T>
-symbol without_padding(const symbol& valid, const symbol& x) {
-  return record_untyped(weft::select(node<bool>(valid), node<T>(x), T(0)), x.extents());
-}
+using weft::detail::without_padding;
 
 }  // namespace detail
 }  // namespace weft::nn

@@ -161,7 +161,6 @@ template <conv3d_transpose_options Options = conv3d_transpose_options{}, Express
     const std::int64_t depth = detail::enlarged(from[1], Options.stride.depth, excess);
     using Sums = dims<detail::extent_at<D, 0>::value, detail::extent_at<Depth, 0>::value,
                       detail::extent_at<dims_t<decltype(windows)>, 2>::value, channels>;
-    if constexpr (X::symbolic || Filters::symbolic) gpu::compile_kernels<fold_op, T>();
     const auto sums =
         call_operation<fold_op<T>, T, Sums>(shape(from[0], depth, extents_of(windows)[2], channels),
                                             {detail::transposed_windows(along, window, 1), window, 1, false}, windows);

@@ -48,10 +48,10 @@ convolution_shape shape_of_call(const prepare_context& p, const Attributes& a) {
   return convolution_of(a, first, out, second);
 }
 
-/// What convolutions have in common. Operands: images and filters; filters and the result's gradient, for the gradient
-/// of the images (tf.raw_ops.Conv2DBackpropInput); or images and the result's gradient, for the gradient of the filters
-/// (tf.raw_ops.Conv2DBackpropFilter). A convolution is linear in each operand, and so are its gradients: the gradients
-/// of each of the three are the other two.
+/// The base of convolutions and of their gradients. Operands: images and filters; filters and the result's gradient,
+/// for the gradient of the images (tf.raw_ops.Conv2DBackpropInput); or images and the result's gradient, for the
+/// gradient of the filters (tf.raw_ops.Conv2DBackpropFilter). A convolution is linear in each operand, and so are its
+/// gradients: the gradients of each of the three are the other two.
 template <template <class, convolution_kind> class Op, class T, convolution_kind Kind, class Attributes>
 struct convolution_base {
   using element = T;

@@ -57,10 +57,7 @@ auto find_taps(const X& x, const Grid& grid, image_border outside, device::grid_
   constexpr std::size_t last = D::rank - 1;
   constexpr int taps = device::taps_of(Mode, D::spec[last]);
   using To = with_extent<D, last, taps>;
-  if constexpr (X::symbolic || Grid::symbolic) {
-    gpu::compile_kernels<grid_taps_op, T>();
-    gpu::compile_kernels<gpu::moves, T>();
-  }
+  if constexpr (X::symbolic || Grid::symbolic) gpu::compile_kernels<gpu::moves, T>();
   const shape to = resized(extents_of(grid), last, taps);
   return call_operation<grid_taps_op<T>>(std::tuple{typed_result<T, To>{to}, typed_result<std::int32_t, To>{to}},
                                          {Mode, outside, units, {0, 0, 0}}, grid, x);

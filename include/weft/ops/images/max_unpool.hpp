@@ -85,7 +85,6 @@ template <int Height, int Width, Expression Values, Expression Indices>
   if constexpr (correct<mistaken>) {
     using Rows = dims<detail::extent_at<D, 0>::value, Height * Width, detail::extent_at<D, 3>::value>;
     using To = dims<detail::extent_at<D, 0>::value, Height, Width, detail::extent_at<D, 3>::value>;
-    if constexpr (Values::symbolic || Indices::symbolic) gpu::compile_kernels<batch_scatter_add_op, T>();
     const auto x = detail::merge_axes<1>(materialize(values));
     const auto i = detail::merge_axes<1>(materialize(at));
     const shape of = extents_of(x);

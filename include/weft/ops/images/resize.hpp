@@ -81,7 +81,6 @@ auto resample_along(const X& x, std::int64_t extent) {
   if constexpr (std::is_same_v<To, dims_t<X>>) {
     return x;
   } else {
-    if constexpr (X::symbolic) gpu::compile_kernels<resample_op, T>();
     if constexpr (X::symbolic && !To::is_static) remember_extents<To>(*x.erased().builder());
     return call_operation<resample_op<T>, T, To>(resized(extents_of(x), Axis, extent),
                                                  {std::size_t{Axis}, Filter, How, false}, x);

@@ -82,7 +82,6 @@ auto sum_taps(const Rows& rows, const Weights& weights, const Indices& at) {
   if constexpr (D::rank > 3) {
     return under_extents<To>(sum_taps(rows, merge_axes<1>(weights), merge_axes<1>(at)), to);
   } else {
-    if constexpr (Rows::symbolic || Weights::symbolic) gpu::compile_kernels<taps_op, T>();
     return call_operation<taps_op<T>, T, To>(to, {}, rows, weights, at);
   }
 }

@@ -67,7 +67,6 @@ template <Expression X, Expression Y, Expression Frames, Expression Many>
                 "ctc_loss: needs logits [batch, time, classes] of float or double, labels [batch, n] and the lengths "
                 "[batch] of both, std::int32_t or std::int64_t");
   if constexpr (correct<mistake>) {
-    if constexpr (X::symbolic) gpu::compile_kernels<ctc_loss_op, T>();
     const auto x = materialize(logits);
     using rows = dims<detail::extent_at<D, 0>::value>;
     return std::get<0>(call_operation<ctc_loss_op<T>>(

@@ -176,7 +176,6 @@ auto attention(const Query& queries, const K& keys, const V& values, const atten
       gpu::compile_kernels<matmul_op, T>();
       gpu::compile_kernels<gpu::moves, T>();
       gpu::compile_kernels<softmax_op, T>();
-      gpu::compile_kernels<attention_op, T>();
     }
     const auto all =
         std::tuple_cat(std::tuple{materialize(queries), materialize(keys), materialize(values)},

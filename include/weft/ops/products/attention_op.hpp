@@ -3,13 +3,13 @@
 
 #include <limits>
 
-#include <weft/ops/arrays/range.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/cpu/attention.hpp>
 #include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/products/matmul.hpp>
 #include <weft/ops/reduce/softmax.hpp>
+#include <weft/ops/sequence_steps.hpp>
 
 /// The operation of attention and its gradients, in symbols.
 WEFT_COLD_BEGIN
@@ -86,15 +86,10 @@ inline symbol record_and(const symbol& a, const symbol& b) {
   return record_untyped(node<bool>(a) && node<bool>(b), both);
 }
 
-inline symbol record_indices(const symbol& like, std::int64_t count) {
-  gpu::compile_kernels<range_op, std::int32_t>();
-  return record_range<std::int32_t>(*like.builder(), {dtype::int32, shape(count)}, 0, 1);
-}
-
 /// Returns the place of each query among the keys, of int32.
 inline symbol record_places(const attention_symbols& s) {
   const shape& q = s.queries.extents();
-  const symbol rows = reshape(record_indices(s.queries, q[2]), shape(q[2], 1));
+  const symbol rows = reshape(record_steps(s.queries, q[2]), shape(q[2], 1));
   if (s.positions.is_number()) return rows;
   using index = node<std::int32_t>;
   const bool differ = s.positions.extents().rank == 1;
@@ -107,7 +102,7 @@ inline symbol record_places(const attention_symbols& s) {
 inline symbol record_attended(const attention_symbols& s) {
   using index = node<std::int32_t>;
   const shape& k = s.keys.extents();
-  const symbol columns = record_indices(s.keys, k[2]);
+  const symbol columns = record_steps(s.keys, k[2]);
   symbol attended;
   const bool causal = s.options.causal;
   if (const std::int64_t window = s.options.window; causal || window > 0) {
@@ -128,14 +123,14 @@ inline symbol record_attended(const attention_symbols& s) {
 
 /// Returns keys or values with zeros from the length on, where they can be NaN.
 template <class T>
-symbol without_padding(const attention_symbols& s, const symbol& x) {
+symbol valid_rows(const attention_symbols& s, const symbol& x) {
   if (s.lengths.is_number()) return x;
   const shape& e = x.extents();
   using index = node<std::int32_t>;
-  const symbol columns = reshape(record_indices(x, e[2]), shape(e[2], 1));
+  const symbol columns = reshape(record_steps(x, e[2]), shape(e[2], 1));
   const symbol valid =
       record_untyped(index(columns) < index(reshape(s.lengths, shape(e[0], 1, 1, 1))), shape(e[0], 1, e[2], 1));
-  return record_untyped(weft::select(node<bool>(valid), node<T>(x), T(0)), e);
+  return without_padding<T>(valid, x);
 }
 
 /// Repeats keys or values for the heads that share them.
@@ -179,7 +174,7 @@ template <class T>
 symbol record_attention_weights(const attention_symbols& s) {
   using leaf = node<T>;
   const shape& q = s.queries.extents();
-  const symbol keys = repeat_heads(without_padding<T>(s, s.keys), q[1]);
+  const symbol keys = repeat_heads(valid_rows<T>(s, s.keys), q[1]);
   const symbol products = matmul<T>(s.queries, keys, false, true), scale = attention_scale<T>(s);
   const shape all = products.extents();
   symbol scores = scale.is_number() ? record_untyped(leaf(products) * static_cast<T>(scale.number()), all)
@@ -190,7 +185,7 @@ symbol record_attention_weights(const attention_symbols& s) {
         reshape(record_range<T>(*scores.builder(), {dtype_of<T>, shape(q[1])}, 1, 1), shape(q[1], 1, 1));
     const symbol slopes =
         record_untyped(exp(leaf(head / extent_symbol<T>(s.queries, 1)) * T(-5.545177444479562)), shape(q[1], 1, 1));
-    const symbol places = record_places(s), columns = record_indices(s.keys, all[3]);
+    const symbol places = record_places(s), columns = record_steps(s.keys, all[3]);
     shape distances = places.extents();
     distances[distances.rank - 1] = all[3];
     using index = node<std::int32_t>;
@@ -234,14 +229,14 @@ struct attention_gradient_op {
   static void gradient(gradient_context& g, const attributes& a) {
     const auto arguments = detail::arguments_of(g, g.node.inputs.size(), true);
     const detail::attention_symbols s = detail::attention_symbols_of([&](std::size_t i) { return arguments[i]; }, a);
-    const symbol up = arguments[arguments.size() - 1], value = detail::without_padding<T>(s, arguments[2]);
+    const symbol up = arguments[arguments.size() - 1], value = detail::valid_rows<T>(s, arguments[2]);
     const shape &q = s.queries.extents(), &k = s.keys.extents();
     const symbol weights = detail::record_attention_weights<T>(s);
     const symbol of_weights = matmul<T>(up, detail::repeat_heads(value, q[1]), false, true);
     const symbol of_scores =
         weights * (of_weights - sum(weights * of_weights, {3}, true)) * detail::attention_scale<T>(s);
     detail::give_of_outputs(g, arguments, [&](std::size_t i) {
-      if (i == 0) return matmul<T>(of_scores, detail::repeat_heads(detail::without_padding<T>(s, s.keys), q[1]));
+      if (i == 0) return matmul<T>(of_scores, detail::repeat_heads(detail::valid_rows<T>(s, s.keys), q[1]));
       if (i == 1) return detail::sum_heads(matmul<T>(of_scores, s.queries, true), k);
       return detail::sum_heads(matmul<T>(weights, up, true), value.extents());
     });
@@ -264,7 +259,7 @@ struct attention_op {
     for (std::size_t i = 0; i < g.node.inputs.size(); ++i) operands.push_back(g.input(i));
     const detail::attention_symbols s = detail::attention_symbols_of([&](std::size_t i) { return g.input(i); }, a);
     if (a.mask && g.needs_gradient(3) && s.mask.type() != dtype::boolean) {
-      const symbol value = detail::repeat_heads(detail::without_padding<T>(s, g.input(2)), s.queries.extents()[1]);
+      const symbol value = detail::repeat_heads(detail::valid_rows<T>(s, g.input(2)), s.queries.extents()[1]);
       const symbol of_weights = matmul<T>(up, value, false, true);
       g.set_gradient(3, sum_to(detail::record_attention_weights<T>(s) * (of_weights - sum(up * g.output(0), {3}, true)),
                                s.mask.extents()));
