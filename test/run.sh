@@ -28,6 +28,8 @@ others_have=(session.random_float_graphs emulated.ops.{dropout,extents,scan,stor
   emulated.train.{minimize,optimizers})
 # Tests that are compiled unoptimised in any preset, and have run under AddressSanitizer.
 not_after_asan=(data graph plan checkpoint train queue transport distributed session.{control_flow,control_flow_scan})
+# Programs of doubles, which run under both sanitizers; those of floats are optimised by the default preset.
+not_after_asan+=(session.random_graphs)
 
 all=${CI:+yes}
 long=
