@@ -3,6 +3,7 @@
 
 // Files of tensors of any format that Weft reads, by one interface.
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include <weft/checkpoint/npz.hpp>
 #include <weft/checkpoint/safetensors.hpp>
 #include <weft/checkpoint/tensorflow_checkpoint.hpp>
+#include <weft/onnx/file.hpp>
 
 namespace tool {
 
@@ -34,6 +36,8 @@ class tensor_file {
   const std::string& format() const { return format_; }
   /// Throws unimplemented where Weft has no such elements.
   virtual untyped_tensor read(const tensor_info& tensor) const = 0;
+  /// Null unless the file is an ONNX model.
+  virtual const onnx::model* model() const { return nullptr; }
 
  protected:
   explicit tensor_file(std::string format) : format_(std::move(format)) {}
@@ -120,6 +124,25 @@ class weft_checkpoint : public tensor_file {
   checkpoint_reader checkpoint_;
 };
 
+/// The initializers of a model.
+class onnx_file : public tensor_file {
+ public:
+  explicit onnx_file(const std::string& path) : tensor_file("ONNX"), path_(path), model_(onnx::read_model(path)) {
+    for (const onnx::tensor_value& t : model_.main.initializers)
+      tensors_.push_back({t.name, onnx::type_name(t.type), onnx::element_type(t.type), t.extents});
+  }
+  untyped_tensor read(const tensor_info& t) const override {
+    const auto& all = model_.main.initializers;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.name == t.name; });
+    return read_entry(path_, t, [&](std::byte* to) { std::copy(found->bytes.begin(), found->bytes.end(), to); });
+  }
+  const onnx::model* model() const override { return &model_; }
+
+ private:
+  std::string path_;
+  onnx::model model_;
+};
+
 /// Opens a checkpoint by its folder, or the newest checkpoint in the folder of a saver, whatever its name.
 inline std::unique_ptr<tensor_file> open_checkpoint(const std::string& path) {
   namespace fs = std::filesystem;
@@ -145,8 +168,8 @@ inline std::unique_ptr<tensor_file> open_checkpoint(const std::string& path) {
   return std::make_unique<weft_checkpoint>(*newest, "checkpoint " + fs::path(*newest).filename().string());
 }
 
-/// Opens a file of which the format is known by its content: safetensors, .npy, .npz; a checkpoint's folder or that of
-/// a saver; or the prefix or the .index of a TensorFlow checkpoint.
+/// Opens a file of which the format is known by its content: safetensors, .npy, .npz, .onnx; a checkpoint's folder or
+/// that of a saver; or the prefix or the .index of a TensorFlow checkpoint.
 inline std::unique_ptr<tensor_file> open(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return open_checkpoint(path);
@@ -154,10 +177,13 @@ inline std::unique_ptr<tensor_file> open(const std::string& path) {
       (!std::filesystem::exists(path, ignored) && std::filesystem::exists(path + ".index", ignored)))
     return std::make_unique<tensorflow_file>(path);
   const detail::input_file file(path);
-  char begin[6] = {};
+  char begin[8] = {};
   file.read(0, begin, static_cast<std::size_t>(std::min<std::uint64_t>(sizeof begin, file.bytes())));
   if (std::memcmp(begin, "\x93NUMPY", 6) == 0) return std::make_unique<npy_file>(path);
   if (std::memcmp(begin, "PK", 2) == 0) return std::make_unique<npz_file>(path);
+  // An ONNX file begins with its ir_version, and a safetensors file with its header's size, which is less than 2^32.
+  if (path.ends_with(".onnx") || (begin[0] == 8 && std::memcmp(begin + 4, "\0\0\0", 4) != 0))
+    return std::make_unique<onnx_file>(path);
   return std::make_unique<safetensors>(path);
 }
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,8 +31,11 @@ constexpr const char* help =
     R"(weft: inspects, compares and converts files of tensors; prints TensorBoard's event files; checks TFRecord files
 
 usage:
+  weft show FILE                        print the layers with their parameters; of an .onnx file also the operators,
+                                        inputs and outputs
   weft inspect FILE [--no-statistics]   print names, element types, extents; min, max, mean, standard deviation, NaNs
-  weft compare A B [--tolerance T]      print the tensors that differ, by more than T if given; exit with 1 if any do
+  weft diff A B [--tolerance T]         print the tensors that differ, by more than T if given, and the operators,
+                                        inputs and outputs that do; exit with 1 if any do. Also called compare
   weft convert FROM TO [--tensor NAME]  write TO, a .safetensors, .npz or .npy file; --tensor: only this tensor
   weft events PATH [--tag GLOB] [--json]
                                         print the events of a file, or of all event files in a folder: step, time (UTC),
@@ -42,8 +46,9 @@ usage:
   weft --help
   weft --version
 
-A file can be safetensors (PyTorch, Hugging Face), NumPy's .npy or .npz, the folder of a Weft checkpoint, a saver's
-folder (its newest checkpoint), or a checkpoint of TensorFlow's Saver, format V2, given by its prefix or .index file.
+A file can be safetensors (PyTorch, Hugging Face), NumPy's .npy or .npz, an ONNX model, the folder of a Weft checkpoint,
+a saver's folder (its newest checkpoint), or a checkpoint of TensorFlow's Saver, format V2, given by its prefix or .index
+file.
 
 Exit status: 0 on success; 1 if files differ or records are damaged; 2 after an error, with a message on standard error.
 )";
@@ -82,6 +87,12 @@ std::string described(const tensor_info& t) { return type_of(t) + " " + weft::de
 
 /// Whether Weft can hold the tensor.
 bool is_readable(const tensor_info& t) { return t.type && t.extents.size() <= max_rank; }
+
+std::uint64_t count_of(const tensor_info& t) {
+  std::uint64_t count = 1;
+  for (const std::int64_t extent : t.extents) count *= static_cast<std::uint64_t>(extent);
+  return count;
+}
 
 // ---- inspect ----
 
@@ -133,7 +144,8 @@ std::string text_of(double value) {
   return text;
 }
 
-void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t left) {
+/// `left`: whether a column begins at its left edge; columns without an entry end at their right one.
+void print_table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) {
@@ -144,7 +156,7 @@ void print_table(const std::vector<std::vector<std::string>>& rows, std::size_t 
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::string room(widths[i] - row[i].size(), ' ');
-      line += i < left ? row[i] + room : room + row[i];
+      line += i < left.size() && left[i] ? row[i] + room : room + row[i];
       if (i + 1 < row.size()) line += "  ";
     }
     while (line.ends_with(' ')) line.pop_back();
@@ -163,21 +175,87 @@ int inspect(const arguments& a) {
   for (const tensor_info& t : file->tensors()) {
     auto& row = rows.emplace_back();
     row = {printable(t.name), type_of(t), weft::detail::extents_text(t.extents)};
-    std::uint64_t count = 1;
-    for (const std::int64_t extent : t.extents) count *= static_cast<std::uint64_t>(extent);
-    elements += count;
+    elements += count_of(t);
     if (!numbers || !is_readable(t)) continue;
     const statistics s = statistics_of(file->read(t));
     for (const double value : {s.min, s.max, s.mean, s.deviation}) row.push_back(s.count > 0 ? text_of(value) : "-");
     row.push_back(std::to_string(s.nan));
   }
-  print_table(rows, 3);
+  print_table(rows, {true, true, true});
   std::printf("%s: %zu tensors, %llu elements\n", file->format().c_str(), file->tensors().size(),
               static_cast<unsigned long long>(elements));
   return 0;
 }
 
-// ---- compare ----
+// ---- show ----
+
+std::string described(const onnx::value_info& v) {
+  if (v.kind != "tensor") return v.kind.empty() ? "of unknown type" : v.kind;
+  const std::optional<dtype> type = onnx::element_type(v.type);
+  std::string text =
+      str_cat({type ? name(*type) : onnx::type_name(v.type), v.has_shape ? " [" : " of unknown extents"});
+  for (std::size_t i = 0; i < v.extents.size(); ++i) {
+    const onnx::dimension& d = v.extents[i];
+    append(text, {i ? ", " : "", d.value >= 0 ? std::to_string(d.value) : d.name.empty() ? "?" : d.name});
+  }
+  return v.has_shape ? text + "]" : text;
+}
+
+/// The model's operator sets, inputs, outputs and operators.
+std::map<std::string, std::string> facts_of(const onnx::model& m) {
+  std::map<std::string, std::string> facts;
+  std::map<std::string, std::size_t> operators;
+  for (const auto& [domain, version] : m.opsets)
+    facts[domain.empty() ? "opset" : "opset " + domain] = std::to_string(version);
+  // Old files list the initializers among the inputs.
+  std::set<std::string> constants;
+  for (const onnx::tensor_value& t : m.main.initializers) constants.insert(t.name);
+  for (const onnx::value_info& v : m.main.inputs)
+    if (constants.count(v.name) == 0) facts["input " + v.name] = described(v);
+  for (const onnx::value_info& v : m.main.outputs) facts["output " + v.name] = described(v);
+  for (const onnx::node& n : m.main.nodes)
+    ++operators[str_cat({"operator ", n.domain, n.domain.empty() ? "" : ".", n.op_type})];
+  for (const auto& [operation, count] : operators) facts[operation] = std::to_string(count);
+  return facts;
+}
+
+int show(const arguments& a) {
+  if (a.words.size() != 1) misuse("show requires one file");
+  const auto file = open(a.words[0]);
+  struct layer {
+    std::string name, tensors;
+    std::uint64_t parameters = 0;
+  };
+  std::vector<layer> layers;
+  std::map<std::string, std::size_t> numbers;
+  std::uint64_t total = 0;
+  for (const tensor_info& t : file->tensors()) {
+    // "block/dense/weights" belongs to the layer "block/dense"; "weights" is one by itself.
+    const std::size_t split = t.name.find_last_of("./");
+    const bool scoped = split != std::string::npos;
+    const std::string scope = t.name.substr(0, split), own = scoped ? t.name.substr(split + 1) + " " : "";
+    const auto [known, is_new] = numbers.emplace(scope, layers.size());
+    if (is_new) layers.push_back({scope, "", 0});
+    layer& l = layers[known->second];
+    append(l.tensors, {l.tensors.empty() ? "" : ", ", printable(own), described(t)});
+    const std::uint64_t parameters = t.type && is_floating(*t.type) ? count_of(t) : 0;
+    l.parameters += parameters;
+    total += parameters;
+  }
+  std::vector<std::vector<std::string>> rows{{"layer", "parameters", "tensors"}};
+  for (const layer& l : layers) rows.push_back({printable(l.name), std::to_string(l.parameters), l.tensors});
+  print_table(rows, {true, false, true});
+  if (const onnx::model* const m = file->model()) {
+    rows.clear();
+    for (const auto& [what, text] : facts_of(*m)) rows.push_back({printable(what), printable(text)});
+    print_table(rows, {true, true});
+  }
+  std::printf("%s: %zu tensors, %llu parameters\n", file->format().c_str(), file->tensors().size(),
+              static_cast<unsigned long long>(total));
+  return 0;
+}
+
+// ---- diff ----
 
 struct difference {
   std::size_t count = 0;  ///< of elements that differ by more than is let pass
@@ -216,8 +294,32 @@ std::string index_text(const shape& extents, std::size_t element) {
   return weft::detail::extents_text(index);
 }
 
+/// Prints what differs of two models beside their initializers, and returns how much does.
+std::size_t compare_graphs(const onnx::model& a, const onnx::model& b) {
+  std::size_t different = 0;
+  std::map<std::string, std::pair<std::string, std::string>> facts;
+  for (const auto& [what, text] : facts_of(a)) facts[what].first = text;
+  for (const auto& [what, text] : facts_of(b)) facts[what].second = text;
+  for (const auto& [what, texts] : facts) {
+    if (texts.first == texts.second) continue;
+    const auto shown = [](const std::string& text) { return text.empty() ? std::string("absent") : printable(text); };
+    std::printf("differs: %s is %s, and %s\n", printable(what).c_str(), shown(texts.first).c_str(),
+                shown(texts.second).c_str());
+    ++different;
+  }
+  const auto &one = a.main.nodes, &other = b.main.nodes;
+  for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
+    if (onnx::detail::encoded(one[i]) == onnx::detail::encoded(other[i])) continue;
+    std::printf("differs: node %zu is %s '%s', and %s '%s', with other inputs, outputs or attributes\n", i,
+                printable(one[i].op_type).c_str(), printable(one[i].name).c_str(), printable(other[i].op_type).c_str(),
+                printable(other[i].name).c_str());
+    ++different;
+  }
+  return different;
+}
+
 int compare(const arguments& a) {
-  if (a.words.size() != 2) misuse("compare requires two files");
+  if (a.words.size() != 2) misuse("diff requires two files");
   double tolerance = 0;
   if (const auto given = a.options.find("--tolerance"); given != a.options.end()) {
     char* end = nullptr;
@@ -251,8 +353,13 @@ int compare(const arguments& a) {
                     x.extents.elements(), text_of(d.largest).c_str(), index_text(x.extents, d.first).c_str());
     }
   }
-  std::printf("%zu of %zu tensors are equal\n", equal, both.size());
-  return equal == both.size() ? 0 : 1;
+  const bool graphs = left->model() && right->model();
+  const std::size_t different = graphs ? compare_graphs(*left->model(), *right->model()) : 0;
+  std::printf("%zu of %zu tensors are equal%s\n", equal, both.size(),
+              !graphs          ? ""
+              : different == 0 ? ", and so are the graphs"
+                               : ", but the graphs differ");
+  return equal == both.size() && different == 0 ? 0 : 1;
 }
 
 // ---- convert ----
@@ -405,7 +512,8 @@ int run(int count, char** given) {
     if (given[i] == std::string_view("--help")) return std::fputs(help, stdout) < 0 ? 2 : 0;
   if (command == "--version") return std::puts("weft " WEFT_VERSION_STRING) < 0 ? 2 : 0;
   if (command == "inspect") return inspect({count, given, {{"--no-statistics", false}}});
-  if (command == "compare") return compare({count, given, {{"--tolerance", true}}});
+  if (command == "show") return show({count, given, {}});
+  if (command == "diff" || command == "compare") return compare({count, given, {{"--tolerance", true}}});
   if (command == "convert") return convert({count, given, {{"--tensor", true}}});
   if (command == "events") return events({count, given, {{"--tag", true}, {"--json", false}}});
   if (command == "records") return records({count, given, {}});

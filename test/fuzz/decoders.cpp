@@ -45,6 +45,7 @@
 #include <weft/encoding/snappy.hpp>
 #include <weft/graph/device_spec.hpp>
 #include <weft/graph/leaves.hpp>
+#include <weft/onnx/file.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/tcp.hpp>
 
@@ -1213,6 +1214,60 @@ void table(input in) {
   MUST(is_one_of(code, {ok, error_code::data_loss, error_code::unimplemented}));
 }
 
+byte_list encoded(const onnx::model& m) {
+  const std::string all = onnx::detail::encoded(m);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(all.data());
+  return {bytes, bytes + all.size()};
+}
+
+void onnx_model(input in) {
+  static const byte_list truth = [] {
+    onnx::model m;
+    m.ir_version = 10;
+    m.opsets[""] = 18;
+    onnx::tensor_value w;
+    w.name = "w";
+    w.type = 1;
+    w.extents = {2, 1};
+    w.own(byte_list(8));
+    m.main.initializers = {w};
+    m.main.inputs.resize(1);
+    m.main.inputs[0] = {"x", "", "tensor", 1, true, {{-1, "batch"}, {2, ""}}, ""};
+    onnx::attribute then, axes, value;
+    then.name = "then_branch";
+    then.type = onnx::attribute::graph_type;
+    then.g = std::make_shared<onnx::graph>(m.main);
+    axes.name = "axes";
+    axes.type = onnx::attribute::ints_type;
+    axes.ints = {1, -2};
+    value.name = "value";
+    value.type = onnx::attribute::tensor_type;
+    value.t = w;
+    onnx::node n;
+    n.op_type = "If";
+    n.inputs = n.outputs = {"x", "y"};
+    n.attributes = {then, axes, value};
+    m.main.nodes = {n};
+    m.functions.resize(1);
+    m.functions[0].name = "f";
+    m.functions[0].nodes = {n};
+    return encoded(m);
+  }();
+  byte_list bytes;
+  if (in.byte() % 2 == 0) {
+    const const_bytes all = in.all();
+    bytes.assign(all.begin(), all.end());
+  } else {
+    bytes = changed(in, truth);
+  }
+  byte_list again;
+  const error_code code = code_of([&] { again = encoded(onnx::read_model(file_of(bytes))); });
+  MUST(is_one_of(code, {ok, error_code::invalid_argument, error_code::data_loss, error_code::unimplemented,
+                        error_code::permission_denied}));
+  MUST(bytes != truth || (code == ok && again == truth));
+  if (code == ok) MUST(encoded(onnx::read_model(file_of(again))) == again);
+}
+
 /// A folder with a checkpoint of a shard, of which the index is what the fuzzer makes it.
 void tensorflow(input in) {
   static const std::string prefix = [] {
@@ -1528,6 +1583,7 @@ constexpr target targets[] = {
     {"npz", npz},
     {"table", table},
     {"tensorflow", tensorflow},
+    {"onnx_model", onnx_model},
     {"snappy", snappy},
     {"records", records},
     {"csv", csv},

@@ -123,6 +123,37 @@ says(run("compare", given / "npy" / "version_1.npy", given / "npy" / "big_endian
 text = run("compare", given / "npy" / "version_1.npy", given / "npy" / "vector.npy", status=1)
 says(text, "differs: tensor is float [2, 3], and int64 [5]\n")
 
+# ---- models ----
+
+onnx = given.parent / "onnx" / "files" / "small.onnx"
+text = run("show", lenet)
+says(text, "conv1         104  bias float [4], weight float [4, 1, 5, 5]\n", "8 tensors, 10594 parameters\n")
+text = run("show", onnx)
+says(text, "weights            6  float [2, 3]\n", "int4               0  INT4 [3]\n", "\nopset              18\n",
+     "\noperator my.Many   1\n", "\ninput x            float [batch, 3, ?]\n", "\ninput list         sequence\n",
+     "ONNX: 21 tensors, 15 parameters\n")
+says(run("inspect", onnx), "weights   float         [2, 3]              0            5          2.5")
+model = onnx.read_bytes()
+other = made / "other.onnx"
+for old, new, *words in [
+        (b"", b"", "17 of 21 tensors are equal, and so are the graphs\n", "not compared: int4 is INT4 [3]"),
+        (b"Identity", b"Sigmoid_", "differs: node 0 is If 'branch', and If 'branch', with other inputs, outputs or attributes"),
+        (b"\x04Many", b"\x04Mary", "differs: operator my.Many is 1, and absent", "operator my.Mary is absent, and 1"),
+        (b"batch", b"times", "differs: input x is float [batch, 3, ?], and float [times, 3, ?]", "but the graphs differ")]:
+    if model.count(old) == 0:
+        faults.append(f"{old} is not in {onnx}")
+    other.write_bytes(model.replace(old, new) if old else model)
+    (made / "outside.bin").write_bytes((onnx.parent / "outside.bin").read_bytes())
+    says(run("diff", onnx, other, status=1), *words)
+run("convert", onnx, made / "weights.npy", "--tensor", "weights")
+says(run("diff", made / "weights.npy", made / "weights.npy"), "1 of 1 tensors are equal\n")
+says(run("convert", onnx, made / "onnx.safetensors"), "onnx.safetensors: 17 tensors\n")
+text = run("diff", onnx, made / "onnx.safetensors", status=1)
+says(text, "17 of 21 tensors are equal\n")
+other.write_bytes(model[:-3])
+says(run("show", other, status=2), "protobuf: ", "other.onnx: ", "it is damaged")
+says(run("show", status=2), "show requires one file")
+
 # ---- checkpoints of Weft's saver ----
 
 
@@ -167,7 +198,7 @@ says(run("inspect", training, status=2), "has checkpoints named other and run-a;
 if not re.fullmatch(r"weft \d+\.\d+\.\d+\n", run("--version")):
     faults.append(f"--version prints {run('--version')!r}")
 
-says(run("--help"), "usage:\n  weft inspect FILE")
+says(run("--help"), "usage:\n  weft show FILE")
 manual = (pathlib.Path(__file__).parents[2] / "tools/man/weft.1").read_text().replace("\\", "").replace("\n.I", "")
 says(manual, *re.findall(r"--[\w-]+|weft (?:records )?\w+(?= FILE| A| FROM| PATH)", run("--help")))
 says(run(status=2), "a command is required; see weft --help")

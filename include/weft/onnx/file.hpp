@@ -352,7 +352,8 @@ class model_reader {
     if (a.name.empty()) in.bad("an attribute has no name");
     if (a.type == attribute::undefined) a.type = found;
     if (found != attribute::undefined && a.type != found) in.bad("an attribute's value does not have its type");
-    if (a.type == attribute::graph_type && !a.g && a.ref_attr_name.empty()) in.bad("an attribute has no graph");
+    const bool needs_value = a.type == attribute::tensor_type || a.type == attribute::graph_type;
+    if (needs_value && found == attribute::undefined && a.ref_attr_name.empty()) in.bad("an attribute has no value");
     return a;
   }
 
@@ -545,10 +546,11 @@ class model_writer {
  public:
   using message = data::protobuf_writer;
 
-  model_writer(const std::string& path, const write_options& options)
+  explicit model_writer(const std::string& path, const write_options& options = {})
       : path_(path), external_path_(path + ".data"), above_(options.external_above) {}
 
-  void write(const model& m) {
+  /// The bytes of tensors in the result are references.
+  message encoded(const model& m) {
     message out;
     out.add_integer(1, m.ir_version);
     add(out, 2, m.producer);
@@ -560,6 +562,11 @@ class model_writer {
     add(out, 8, m.opsets);
     add(out, 14, m.metadata);
     for (const function& f : m.functions) out.add_message(25, written(f));
+    return out;
+  }
+
+  void write(const model& m) {
+    const message out = encoded(m);
     constexpr std::uint64_t most = (std::uint64_t{1} << 31) - 1;
     if (out.size() > most)
       throw error(error_code::invalid_argument, "write_model",
@@ -579,6 +586,20 @@ class model_writer {
     weft::detail::atomic_file file(path_, out.size());
     out.each_piece([&](const void* bytes, std::size_t size) { file.write(bytes, size); });
     file.commit();
+  }
+
+  message encoded(const node& n) {
+    message out;
+    add(out, 1, n.inputs);
+    add(out, 2, n.outputs);
+    add(out, 3, n.name);
+    out.add_text(4, n.op_type);
+    for (const attribute& a : n.attributes) out.add_message(5, written(a));
+    add(out, 6, n.doc);
+    add(out, 7, n.domain);
+    add(out, 8, n.overload);
+    add(out, 9, n.metadata);
+    return out;
   }
 
  private:
@@ -609,27 +630,13 @@ class model_writer {
 
   message written(const graph& g) {
     message out;
-    for (const node& n : g.nodes) out.add_message(1, written(n));
+    for (const node& n : g.nodes) out.add_message(1, encoded(n));
     add(out, 2, g.name);
     for (const tensor_value& t : g.initializers) out.add_message(5, written(t, true));
     add(out, 10, g.doc);
     for (const value_info& v : g.inputs) out.add_message(11, written(v));
     for (const value_info& v : g.outputs) out.add_message(12, written(v));
     for (const value_info& v : g.values) out.add_message(13, written(v));
-    return out;
-  }
-
-  message written(const node& n) {
-    message out;
-    add(out, 1, n.inputs);
-    add(out, 2, n.outputs);
-    add(out, 3, n.name);
-    out.add_text(4, n.op_type);
-    for (const attribute& a : n.attributes) out.add_message(5, written(a));
-    add(out, 6, n.doc);
-    add(out, 7, n.domain);
-    add(out, 8, n.overload);
-    add(out, 9, n.metadata);
     return out;
   }
 
@@ -691,7 +698,7 @@ class model_writer {
     add(out, 4, f.inputs);
     add(out, 5, f.outputs);
     add(out, 6, f.attributes);
-    for (const node& n : f.nodes) out.add_message(7, written(n));
+    for (const node& n : f.nodes) out.add_message(7, encoded(n));
     add(out, 8, f.doc);
     add(out, 9, f.opsets);
     add(out, 10, f.domain);
@@ -728,6 +735,16 @@ class model_writer {
   std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> outside_;  // and their offsets
   std::uint64_t outside_bytes_ = 0;
 };
+
+/// Returns the bytes of a model, or of a node.
+template <class Message>
+std::string encoded(const Message& m) {
+  std::string all;
+  model_writer writer("");
+  writer.encoded(m).each_piece(
+      [&](const void* at, std::size_t size) { all.append(static_cast<const char*>(at), size); });
+  return all;
+}
 
 }  // namespace detail
 
