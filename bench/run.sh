@@ -147,7 +147,7 @@ suite_models() {
 }
 
 # Recurrent networks, one step of a small LSTM, and reading the rows of an array in a loop with its gradient. The program
-# itself alternates the small step with a loop by hand.
+# itself alternates the small step with a loop by hand. RTNeural's folder is rtneural, among the environments.
 suite_loops() {
   local model
   for model in lstm gru tagger; do
@@ -156,6 +156,10 @@ suite_loops() {
     if [[ -z $quick ]]; then peer torch model_step.py "$model" --batch 32 --threads 2 --compile --seconds 8; fi
   done
   weft lstm_step --seconds $((${#quick} ? 1 : 4))
+  if header eigen3/Eigen/Dense && [[ -d $environments/rtneural ]] &&
+    compiled lstm_step g++ -O3 -march=native -std=c++20 -DNDEBUG -I"$environments/rtneural" -isystem /usr/include/eigen3; then
+    measure "$folder/lstm_step_peer"
+  fi
   weft scan --threads 1 --seconds $((${#quick} ? 1 : 4))
   weft gather --threads 1 --seconds $((${#quick} ? 1 : 4))
 }

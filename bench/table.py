@@ -75,7 +75,7 @@ WANTED = [
     Wanted("models", lambda asked: asked["model"] == "gpt", times=2, peer="torch"),
     Wanted("loops", lambda asked: asked["model"] in ("lstm", "gru"), times=1.6, peer="torch"),
     Wanted("loops", lambda asked: asked["model"] == "tagger", times=20, peer="torch"),
-    Wanted("loops", lambda asked: asked["model"] == "lstm_step", times=1, peer="loop by hand"),
+    Wanted("loops", lambda asked: asked["model"] == "lstm_step", times=1),
     Wanted("loops", lambda asked: asked["model"].startswith("rows"), unit="ms", most=40),
     Wanted("checkpoint", lambda asked: asked["what"] == "load", times=1, peer="safetensors"),
     Wanted("checkpoint", lambda asked: asked["what"] == "save", times=0.7, peer="disk"),

@@ -69,6 +69,10 @@ void check_all() {
       for (std::size_t k : {0u, 1u, 2u, 8u, 9u, 10u, 100u})
         for (unsigned form = 0; form < 4; ++form)
           check<Policy, T>({m, n, k, (form & 1) != 0, (form & 2) != 0}, {{1, 0}, {-0.5, 1}, {2, 0.25}});
+  for (std::size_t n : {32u, 64u, 96u, 128u, 192u, 256u})  // rows that fit into registers
+    for (unsigned form = 0; form < 4; ++form)
+      for (std::size_t m : {1u, 2u})
+        check<Policy, T>({m, n, 70, (form & 1) != 0, (form & 2) != 0}, {{1, 0}, {2, 0.25}});
   weft::thread_pool pool(2);
   for (const auto& [m, n, k] : {std::array<std::size_t, 3>{100, 300, 784},
                                 {784, 100, 100},
@@ -125,8 +129,8 @@ void check_threads() {
   weft::thread_pool two(2), three(3);
   for (const auto& s :
        {matmul_shape{100, 100, 784}, matmul_shape{784, 2000, 100, true, false}, matmul_shape{512, 512, 512},
-        matmul_shape{100, 2000, 784, false, true}, matmul_shape{1, 3000, 800}, matmul_shape{1000, 250, 300},
-        matmul_shape{130, 128, 128}, matmul_shape{1030, 1025, 300}}) {
+        matmul_shape{100, 2000, 784, false, true}, matmul_shape{1, 3000, 800}, matmul_shape{1, 256, 9000},
+        matmul_shape{1000, 250, 300}, matmul_shape{130, 128, 128}, matmul_shape{1030, 1025, 300}}) {
     const auto a = random<T>(s.m * s.k, 1), b = random<T>(s.k * s.n, 2);
     std::vector<T> alone(s.m * s.n), shared = alone;
     weft::matmul(s, 1, a.data(), b.data(), 0, alone.data());

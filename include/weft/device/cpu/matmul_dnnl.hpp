@@ -75,7 +75,7 @@ struct dnnl {
         s.transpose_a ? detail::strided<float>{a, 1, lda} : detail::strided<float>{a, lda, 1};
     const bool add = detail::adds_to(c, s.m, s.n, ldc, beta);
     if (s.n < detail::matmul_width<float>(isa::avx2) || detail::matmul_streams(s.m, s.n, s.k))
-      multiversioned_up_to_avx2(detail::matmul_rows_of_c<float>{s.m, s.n, s.k, alpha, left, b, ldb, c, ldc, add});
+      detail::matmul_stream(detail::matmul_rows_of_c<float>{s.m, s.n, s.k, alpha, left, b, ldb, c, ldc, add});
     else
       multiversioned_up_to_avx2(detail::matmul_block<float>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});
   }
