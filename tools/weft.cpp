@@ -21,6 +21,7 @@
 #include <weft/printable.hpp>
 
 #include "event_file.hpp"
+#include "onnx/import.hpp"
 #include "tensor_file.hpp"
 
 using namespace tool;
@@ -37,6 +38,12 @@ usage:
   weft diff A B [--tolerance T]         print the tensors that differ, by more than T if given, and the operators,
                                         inputs and outputs that do; exit with 1 if any do. Also called compare
   weft convert FROM TO [--tensor NAME]  write TO, a .safetensors, .npz or .npy file; --tensor: only this tensor
+  weft import MODEL.onnx [--out FOLDER] [--name NAME] [--program] [--nchw] [--constant INPUT=FILE.npy ...]
+                                        write an ONNX model as C++, NAME.hpp, with its weights, NAME.safetensors;
+                                        --program: also NAME.cpp, which reads inputs from .npy files and writes outputs;
+                                        --nchw: inputs and outputs keep channels before height and width;
+                                        --constant: an input has this value. By default, FOLDER is the current one, and
+                                        NAME is that of the file
   weft events PATH [--tag GLOB] [--json]
                                         print the events of a file, or of all event files in a folder: step, time (UTC),
                                         tag, values; --tag: only tags that match, such as 'train/*'; --json: one line of
@@ -61,6 +68,7 @@ Exit status: 0 on success; 1 if files differ or records are damaged; 2 after an 
 struct arguments {
   std::vector<std::string> words;
   std::map<std::string, std::string> options;
+  std::vector<std::pair<std::string, std::string>> repeated;  ///< all options, in order
 
   /// `known`: the options of the command, and whether a value follows.
   arguments(int count, char** given, const std::map<std::string, bool>& known) {
@@ -76,7 +84,11 @@ struct arguments {
       if (option == known.end()) misuse(std::string(given[1]) + " has no option " + name);
       if (!option->second && equals != std::string::npos) misuse(name + " takes no value");
       if (option->second && equals == std::string::npos && i + 1 == count) misuse(name + " needs a value");
-      options[name] = !option->second ? "" : equals != std::string::npos ? word.substr(equals + 1) : given[++i];
+      const std::string value = !option->second               ? ""
+                                : equals != std::string::npos ? word.substr(equals + 1)
+                                                              : given[++i];
+      options[name] = value;
+      repeated.emplace_back(name, value);
     }
   }
   bool has(const std::string& option) const { return options.count(option) != 0; }
@@ -403,6 +415,26 @@ int convert(const arguments& a) {
   return 0;
 }
 
+// ---- import ----
+
+int import_onnx(const arguments& a) {
+  if (a.words.size() != 1) misuse("import requires one file");
+  importer::options o;
+  o.file = a.words[0];
+  for (const auto& [name, value] : a.repeated) {
+    if (name == "--out") o.folder = value;
+    if (name == "--name") o.name = value;
+    o.program |= name == "--program";
+    o.nchw |= name == "--nchw";
+    if (name != "--constant") continue;
+    const std::size_t equals = value.rfind('=');
+    if (equals == std::string::npos) misuse("--constant must be INPUT=FILE.npy, but is " + value);
+    o.constants[value.substr(0, equals)] = value.substr(equals + 1);
+  }
+  importer::import_file(o);
+  return 0;
+}
+
 // ---- events ----
 
 /// The event files of a folder and of those in it, in the order of their names; or the file itself.
@@ -515,6 +547,11 @@ int run(int count, char** given) {
   if (command == "show") return show({count, given, {}});
   if (command == "diff" || command == "compare") return compare({count, given, {{"--tolerance", true}}});
   if (command == "convert") return convert({count, given, {{"--tensor", true}}});
+  if (command == "import")
+    return import_onnx(
+        {count,
+         given,
+         {{"--out", true}, {"--name", true}, {"--program", false}, {"--nchw", false}, {"--constant", true}}});
   if (command == "events") return events({count, given, {{"--tag", true}, {"--json", false}}});
   if (command == "records") return records({count, given, {}});
   misuse(command.empty() ? "a command is required" : "unknown command " + std::string(command));

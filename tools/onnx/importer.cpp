@@ -1,0 +1,679 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "importer.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <weft/format.hpp>
+
+namespace tool::importer {
+
+namespace onnx = weft::onnx;
+
+// ---- names ----
+
+namespace {
+
+constexpr std::string_view reserved_words =
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl "
+    "concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default "
+    "delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long "
+    "mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register "
+    "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this "
+    "thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor "
+    "xor_eq std weft nn g model net path v how graph node tensor dims dyn extent let constant transpose reshape slots "
+    "signals emit linux unix main stdin stdout stderr errno EOF NULL assert "
+    // Functions of texts that rules make.
+    "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d conv1d conv2d conv3d grouped_conv2d "
+    "depthwise_conv2d slice reverse squeeze fill gather batch_normalization layer_normalization zeros_like matvec "
+    "vecdot "
+    "broadcast_matmul expand_dims maximum minimum select range cast softmax log_softmax graph_of padding size2d";
+
+std::string lower_snake(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool capital = text[i] >= 'A' && text[i] <= 'Z';
+    if (capital && i > 0 && (text[i - 1] < 'A' || text[i - 1] > 'Z') && is_word(text[i - 1]) && text[i - 1] != '_')
+      result += '_';
+    result += capital ? static_cast<char>(text[i] + ('a' - 'A')) : text[i];
+  }
+  return result;
+}
+
+/// Returns the scope of a node's name, without repetitions: "layer1_0_conv1" of "/layer1/layer1.0/conv1/Conv".
+std::string scope_of(std::string name) {
+  std::vector<std::string> parts;
+  for (std::size_t at; (at = name.find('/')) != name.npos; name.erase(0, at + 1))
+    if (at > 0) parts.push_back(name.substr(0, at));
+  std::string scope;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool repeated = i + 1 < parts.size() && parts[i + 1].starts_with(parts[i] + ".");
+    if (!repeated) scope += (scope.empty() ? "" : ".") + parts[i];
+  }
+  return scope;
+}
+
+}  // namespace
+
+std::string importer::name_for(std::string text) {
+  text = lower_snake(text);
+  for (char& c : text)
+    if (!is_word(c)) c = '_';
+  while (text.find("__") != text.npos) text.erase(text.find("__"), 1);
+  while (!text.empty() && text.back() == '_') text.pop_back();
+  while (!text.empty() && text.front() == '_') text.erase(0, 1);
+  if (text.empty() || (text[0] >= '0' && text[0] <= '9')) text = "x" + text;
+  if (text.size() > 60) text.resize(60);
+  if (text.size() == 1 && text[0] >= 'A' && text[0] <= 'Z') text += "_";
+  std::string unused = text;
+  for (int i = 1; !names_.insert(unused).second; ++i) unused = text + "_" + std::to_string(i);
+  return unused;
+}
+
+// ---- values ----
+
+value& importer::add_value(const std::string& name) {
+  auto& v = values_[name];
+  if (v && (v->type != 0 || !v->text.empty()))
+    throw error(error_code::data_loss, "import", {"the graph computes the value \"", name, "\" twice"});
+  if (!v) v = std::make_unique<value>();
+  v->name = name;
+  return *v;
+}
+
+std::string importer::dims_text(const integers& extents) {
+  std::string text = "dims<";
+  for (std::size_t i = 0; i < extents.size(); ++i) text += (i > 0 ? ", " : "") + extents[i].text();
+  return text + ">";
+}
+std::string importer::shape_text(const integers& extents) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < extents.size(); ++i) text += (i > 0 ? ", " : "") + extents[i].text(true);
+  return text + "]";
+}
+
+value& importer::in_order(value& v, bool last) {
+  if (v.rank() < 3 || v.last == last) return v;
+  if (v.other) return *v.other;
+  auto& w = *reordered_.emplace_back(std::make_unique<value>(v));
+  w.other = &v;
+  v.other = &w;
+  w.last = last;
+  w.text.clear();
+  w.stated = false;
+  if (v.known()) return w;
+  std::string axes;
+  for (const int axis : channel_order(v.rank(), last)) axes += (axes.empty() ? "" : ", ") + std::to_string(axis);
+  define(w, "transpose<" + axes + ">(" + text_of(v) + ")", false, v.name);
+  return w;
+}
+
+void importer::state(value& v, const std::string& text) {
+  statements.push_back({{v.text}, text, shape_text(physical(v))});
+  v.stated = true;
+}
+
+void importer::define(value& v, std::string text, bool fuses, const std::string& suggested) {
+  bool is_name = !text.empty();
+  for (const char c : text) is_name = is_name && is_word(c);
+  if (is_name || (v.uses < 2 && text.size() <= 80)) {
+    v.text = std::move(text);
+    v.stated = is_name;
+    return;
+  }
+  v.text = name_for(suggested.empty() ? "x" : suggested);
+  state(v, fuses && v.uses > 1 ? "let(" + text + ")" : text);
+}
+
+std::string importer::text_of(value& v) {
+  if (!v.text.empty()) return v.text;
+  if (!v.known()) throw error(error_code::data_loss, path_, {"reads \"", v.name, "\" before it is computed"});
+  const std::string type = cpp_type(v.type);
+  std::vector<std::int64_t> view = v.view;
+  if (view.empty())
+    for (const integer& n : v.extents) view.push_back(n.number());
+  std::vector<int> order = v.order;
+  if (order.empty()) order = channel_order(view.size(), v.last);
+  const std::vector<std::int64_t> result = permuted(view, order);
+  integers extents(result.begin(), result.end());
+  while (v.padded && !extents.empty() && extents[0].is(1)) extents.erase(extents.begin());
+  std::size_t count = 1;
+  for (const std::int64_t n : view) count *= static_cast<std::size_t>(n);
+  if (count > 16 || (v.parameter && count > 1)) {
+    if (!v.constant) throw error(error_code::unimplemented, path_, "a computed list of integers is too long");
+    v.text = variable_for(v, extents, view, order) + "(" + first_input_ + ")";
+    return v.text;
+  }
+  std::string list;
+  for (const std::size_t i : source_elements(view, order)) {
+    if (v.elements && !(*v.elements)[i].is_number())
+      throw error(error_code::unimplemented, path_,
+                  {"computes with the extent ", (*v.elements)[i].text(true), ", which is not known at import"});
+    const std::string one =
+        v.elements ? (v.type == boolean ? literal(boolean, (*v.elements)[i].is(0) ? 0 : 1) : (*v.elements)[i].text())
+                   : element_text(*v.constant, i);
+    list += (list.empty() ? "" : ", ") + one;
+  }
+  uses_graph = true;
+  const std::string made = "constant(g, tensor<" + type + ", " + dims_text(extents) + ">{" + list + "})";
+  if (v.uses > 1 || made.size() > 64) {
+    v.text = name_for(v.name);
+    statements.push_back({{v.text}, made, ""});
+  } else {
+    v.text = made;
+  }
+  return v.text;
+}
+
+std::vector<std::size_t> source_elements(const std::vector<std::int64_t>& view, const std::vector<int>& order) {
+  const std::size_t rank = view.size();
+  std::vector<std::size_t> strides(rank, 1), extents, steps, index(rank, 0);
+  std::size_t count = 1;
+  for (std::size_t i = rank; i-- > 0;) {
+    strides[i] = count;
+    count *= static_cast<std::size_t>(view[i]);
+  }
+  for (const int axis : order) {
+    extents.push_back(static_cast<std::size_t>(view[static_cast<std::size_t>(axis)]));
+    steps.push_back(strides[static_cast<std::size_t>(axis)]);
+  }
+  std::vector<std::size_t> sources(count);
+  std::size_t at = 0;
+  for (std::size_t& source : sources) {
+    source = at;
+    for (std::size_t i = rank; i-- > 0;) {
+      at += steps[i];
+      if (++index[i] < extents[i]) break;
+      at -= steps[i] * extents[i];
+      index[i] = 0;
+    }
+  }
+  return sources;
+}
+
+// ---- layers and variables ----
+
+std::string importer::add_member(member m, const std::string& suggested) {
+  m.key = m.type + "|" + m.options;
+  for (const weight& w : m.weights) {
+    m.key += "|" + w.from->name + ":";
+    for (const int axis : w.order) m.key += std::to_string(axis) + ",";
+  }
+  for (const member& other : members)
+    if (other.key == m.key && !m.weights.empty()) return other.name;
+  m.name = name_for(suggested);
+  members.push_back(std::move(m));
+  return members.back().name;
+}
+
+member& importer::find_member(const std::string& name) {
+  for (member& m : members)
+    if (m.name == name) return m;
+  throw error(error_code::internal, "import", {"there is no layer ", name});
+}
+
+std::string importer::variable_for(const value& v, const integers& extents, const std::vector<std::int64_t>& view,
+                                   const std::vector<int>& order) {
+  need("nn/weight.hpp");
+  const bool trained = is_float(v.type) && v.parameter;
+  std::string type = "nn::weight<" + dims_text(extents);
+  if (v.type != float32 || !trained) type += ", " + cpp_type(v.type);
+  if (!trained) type += ", variable_kind::frozen";
+  std::vector<std::int64_t> numbers;
+  for (const integer& n : extents) numbers.push_back(n.number());
+  return add_member({type + ">", "", "", {{"value", v.constant, view, order, numbers}}, ""},
+                    v.name.empty() ? "constant" : v.name);
+}
+
+// ---- the graph ----
+
+importer::importer(const onnx::model& m, const options& o) : model(m), chosen(o) {
+  const auto reserve = [&](std::string_view word) { names_.insert(std::string(word)); };
+  for_each_word(reserved_words, reserve);
+  for_each_row([&](const row& r) { for_each_word(r.text, reserve); });
+}
+
+void importer::add_constant(const onnx::tensor_value& t) {
+  value& v = add_value(t.name);
+  set_constant(v, t);
+  v.parameter = is_float(t.type);
+}
+
+void set_constant(value& v, const onnx::tensor_value& t) {
+  v.type = t.type;
+  v.constant = &t;
+  v.extents.assign(t.extents.begin(), t.extents.end());
+  if ((t.type == int64 || t.type == int32 || t.type == boolean) && count_of(t) <= 65536) {
+    v.elements.emplace();
+    for (std::size_t i = 0; i < count_of(t); ++i)
+      v.elements->emplace_back(t.type == int64 ? element_at<std::int64_t>(t, i)
+                                               : static_cast<std::int64_t>(number_at(t, i)));
+  }
+}
+
+void importer::inline_functions(const std::vector<onnx::node>& from, const std::map<std::string, std::string>& names,
+                                const std::map<std::string, const onnx::attribute*>& attributes, int depth) {
+  if (depth > 50)
+    throw error(error_code::invalid_argument, "import", "the functions of the model call each other without end");
+  static int calls = 0;
+  std::map<std::string, std::string> local = names;
+  const std::string prefix = depth == 0 ? "" : "call" + std::to_string(++calls) + "/";
+  const auto renamed = [&](const std::string& name) {
+    const auto at = local.find(name);
+    return name.empty() || depth == 0 ? name : at != local.end() ? at->second : local[name] = prefix + name;
+  };
+  for (const onnx::node& n : from) {
+    onnx::node copy = n;
+    for (std::string& name : copy.inputs) name = renamed(name);
+    for (std::string& name : copy.outputs) name = renamed(name);
+    std::erase_if(copy.attributes, [&](onnx::attribute& a) {
+      if (a.ref_attr_name.empty()) return false;
+      const auto given = attributes.find(a.ref_attr_name);
+      if (given == attributes.end()) return true;
+      const std::string name = a.name;
+      a = *given->second;
+      a.name = name;
+      return false;
+    });
+    const onnx::function* called = nullptr;
+    for (const onnx::function& f : model.functions)
+      if (f.name == n.op_type && f.domain == n.domain && (f.overload == n.overload)) called = &f;
+    const bool has_row = called && n.domain.empty() && find_row(n.op_type, 1000) != nullptr;
+    if (!called || has_row) {
+      nodes_.push_back(std::move(copy));
+      if (nodes_.size() > 2'000'000)
+        throw error(error_code::resource_exhausted, "import", "the model has more than 2,000,000 nodes");
+      continue;
+    }
+    std::map<std::string, std::string> arguments;
+    for (std::size_t i = 0; i < called->inputs.size(); ++i)
+      arguments[called->inputs[i]] = i < copy.inputs.size() ? copy.inputs[i] : "";
+    for (std::size_t i = 0; i < called->outputs.size() && i < copy.outputs.size(); ++i)
+      if (!copy.outputs[i].empty()) arguments[called->outputs[i]] = copy.outputs[i];
+    std::map<std::string, const onnx::attribute*> values;
+    for (const onnx::attribute& a : called->defaults) values[a.name] = &a;
+    for (const onnx::attribute& a : copy.attributes) values[a.name] = &a;
+    inline_functions(called->nodes, arguments, values, depth + 1);
+  }
+}
+
+/// Finds the values whose channels are last because they are read by convolutions and the like, directly or through
+/// elementwise operations.
+void importer::find_channels_last() {
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    const onnx::node& n = nodes_[i];
+    const row* const r = find_row(n.domain.empty() ? n.op_type : n.domain + "." + n.op_type, opset_of(n.domain));
+    if (!r || n.outputs.empty()) continue;
+    if (r->how.order == layout::channels && !n.inputs.empty()) last_.insert(n.inputs[0]);
+    if (r->how.order == layout::kept && last_.count(n.outputs[0]))
+      for (const std::string& name : n.inputs) last_.insert(name);
+  }
+}
+
+std::int64_t importer::opset_of(const std::string& domain) const {
+  const auto at = model.opsets.find(domain);
+  return at == model.opsets.end() ? 1 : at->second;
+}
+
+void importer::run() {
+  const std::int64_t opset = opset_of("");
+  if (opset < 7)
+    throw error(error_code::unimplemented, "import",
+                {"the file uses opset ", opset,
+                 " of ONNX, but Weft imports opsets from 7: convert it with "
+                 "onnx.version_converter"});
+  for (const onnx::tensor_value& t : model.main.initializers) add_constant(t);
+  for (const auto& [name, file] : chosen.constants) {
+    const bool is_input = std::any_of(model.main.inputs.begin(), model.main.inputs.end(),
+                                      [&, n = name](const auto& i) { return i.name == n; });
+    if (!is_input)
+      throw error(error_code::invalid_argument, "import", {"--constant ", name, ": the model has no such input"});
+    auto& t = *read_.emplace_back(std::make_unique<onnx::tensor_value>(read_constant(file)));
+    t.name = name;
+    const auto at = values_.find(name);
+    if (at != values_.end()) values_.erase(at);
+    add_constant(t);
+  }
+  inline_functions(model.main.nodes, {}, {}, 0);
+  find_channels_last();
+  for (const onnx::value_info& info : model.main.inputs) {
+    if (values_.count(info.name)) continue;
+    value& v = add_value(info.name);
+    if (info.kind != "tensor")
+      throw error(error_code::unimplemented, "import",
+                  {"the input \"", info.name, "\" is a ", info.kind.empty() ? "value without a type" : info.kind,
+                   ", but only tensors are imported"});
+    if (!info.has_shape)
+      throw error(error_code::unimplemented, "import",
+                  {"the input \"", info.name,
+                   "\" has no shape: give it one, with names for unknown extents, or a "
+                   "value by --constant ",
+                   info.name, "=FILE.npy"});
+    v.type = info.type;
+    cpp_type(v.type);
+    for (std::size_t i = 0; i < info.extents.size(); ++i) {
+      const onnx::dimension& d = info.extents[i];
+      std::string name = d.name.empty() ? info.name + "_" + std::to_string(i) : d.name;
+      for (char& c : name)
+        if (!is_word(c)) c = '_';
+      v.extents.push_back(d.value >= 0 ? integer(d.value) : integer::named(name));
+    }
+    if (v.rank() > 8)
+      throw error(error_code::unimplemented, "import", {"the input \"", info.name, "\" has more than 8 axes"});
+    v.last = !chosen.nchw && v.rank() >= 3 && last_.count(info.name) > 0;
+    v.text = name_for(info.name);
+    v.stated = true;
+    inputs.push_back(&v);
+    input_names.push_back(v.text);
+  }
+  if (!inputs.empty())
+    first_input_ = inputs[0]->text;
+  else
+    first_input_ = "g", uses_graph = true;
+  for (const onnx::node& n : nodes_)
+    if (n.op_type != "Shape" && n.op_type != "Size")
+      for (const std::string& name : n.inputs)
+        if (!name.empty()) ++declared(name).uses;
+  for (const onnx::value_info& o : model.main.outputs) ++declared(o.name).uses;
+  for (const onnx::node& n : nodes_) import_node(n);
+  path_.clear();
+  for (const onnx::value_info& o : model.main.outputs) {
+    value& v = find(o.name);
+    if (v.type == 0 && v.text.empty())
+      throw error(error_code::data_loss, "import", {"no node computes the output \"", o.name, "\""});
+    value& shown = chosen.nchw ? in_order(v, false) : v;
+    outputs.push_back(&shown);
+    returned.push_back(text_of(shown));
+  }
+  remove_unused();
+}
+
+void importer::import_node(const onnx::node& n) {
+  const std::string op = n.domain.empty() ? n.op_type : n.domain + "." + n.op_type;
+  const std::int64_t opset = opset_of(n.domain);
+  path_ = "import: " + op + (n.name.empty() ? "" : " \"" + n.name + "\"");
+  const row* const r = find_row(op, opset);
+  if (!r) {
+    static constexpr row none{"", {nullptr}};
+    call(*this, n, none, opset).refuse("the operator is not supported");
+  }
+  call c(*this, n, *r, opset);
+  if (r->how.order == layout::plain)
+    for (std::size_t i = 0; i < c.in.size(); ++i)
+      if (c.has(i)) c.reorder(i, false);
+  if (r->how.order == layout::channels && c.has(0)) c.reorder(0, true);
+  if (r->how.order == layout::kept) c.unify_order();
+  r->how.apply(c);
+  c.check_attributes();
+  for (value* v : c.out)
+    if (v && v->type != text_type) {
+      cpp_type(v->type);
+      if (v->rank() > 8) c.refuse("a result has more than 8 axes");
+    }
+  if (c.out.empty() || !c.out[0] || c.out[0]->known()) return;
+  value& y = *c.out[0];
+  if (c.out.size() == 1 && (y.type == int64 || y.type == int32 || y.type == boolean))
+    if (auto known = evaluate(c)) {
+      y.elements = std::move(known);
+      return;
+    }
+  if (c.text.empty() && c.texts.empty()) c.refuse("these operands are not supported");
+  need(c.of.header);
+  if (!c.texts.empty()) {
+    if (c.has(0)) c.name_operand(0);
+    for (std::size_t i = 0; i < c.out.size(); ++i)
+      if (c.out[i]) define(*c.out[i], c.filled(c.texts.at(i)), c.fuses, c.out[i]->name);
+    return;
+  }
+  const std::string text = c.filled(c.text);
+  if (c.out.size() == 1 || !c.tuple) return define(y, text, c.fuses, c.result_name());
+  statement s{{}, text, ""};
+  for (value* v : c.out) {
+    s.names.push_back(name_for(v ? v->name : "unused"));
+    if (!v) continue;
+    v->text = s.names.back();
+    v->stated = true;
+    s.comment += (s.comment.empty() ? "" : ", ") + shape_text(physical(*v));
+  }
+  statements.push_back(std::move(s));
+}
+
+value& importer::declared(const std::string& name) {
+  auto& v = values_[name];
+  if (!v) {
+    v = std::make_unique<value>();
+    v->name = name;
+  }
+  return *v;
+}
+
+void importer::remove_unused() {
+  std::set<std::string, std::less<>> read;
+  const auto note = [&](std::string_view word) { read.insert(std::string(word)); };
+  for (const std::string& text : returned) for_each_word(text, note);
+  for (std::size_t i = statements.size(); i-- > 0;) {
+    const auto& names = statements[i].names;
+    if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return read.count(name) > 0; }))
+      for_each_word(statements[i].text, note);
+    else
+      statements.erase(statements.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  std::erase_if(members, [&](const member& m) { return !read.count(m.name); });
+  for (std::string& name : input_names)
+    if (!read.count(name)) name.clear();
+  uses_graph = read.count("g") > 0;
+}
+
+// ---- a node ----
+
+call::call(importer& i, const onnx::node& n, const row& r, std::int64_t set)
+    : to(i), from(n), of(r), opset(set), text(r.text), fuses(r.how.order == layout::kept) {
+  for (const std::string& name : n.inputs) in.push_back(name.empty() ? nullptr : &to.find(name));
+  while (!in.empty() && !in.back()) in.pop_back();
+  if (r.how.apply)
+    for (std::size_t k = 0; k < in.size(); ++k)
+      if (in[k] && in[k]->type == 0 && in[k]->text.empty())
+        refuse("operand " + std::to_string(k) + " is not computed before");
+  for (const std::string& name : n.outputs) out.push_back(name.empty() || !r.how.apply ? nullptr : &to.add_value(name));
+  while (!out.empty() && (!out.back() || (out.size() > 1 && out.back()->uses == 0))) out.pop_back();
+}
+
+void call::refuse(const std::string& why) const {
+  const std::string op = from.domain.empty() ? from.op_type : from.domain + "." + from.op_type;
+  throw error(error_code::unimplemented, "import",
+              {op, from.name.empty() ? "" : " \"" + from.name + "\"", " (opset ", opset, "): ", why});
+}
+
+const integers& call::known_integers(std::size_t i) {
+  value& v = operand(i);
+  if (!v.elements) {
+    for (const onnx::value_info& input : to.model.main.inputs)
+      if (input.name == v.name)
+        refuse("\"" + v.name + "\" must be known at import: give it by --constant " + v.name + "=FILE.npy");
+    refuse("operand " + std::to_string(i) + " must be known at import, but \"" + v.name + "\" is computed");
+  }
+  return *v.elements;
+}
+
+std::vector<double> call::known_numbers(std::size_t i) {
+  value& v = operand(i);
+  std::vector<double> numbers;
+  if (v.constant) {
+    for (std::size_t k = 0; k < count_of(*v.constant); ++k) numbers.push_back(number_at(*v.constant, k));
+    return numbers;
+  }
+  for (const integer& n : known_integers(i)) numbers.push_back(static_cast<double>(n.number()));
+  return numbers;
+}
+
+std::vector<std::int64_t> call::list_or_operand(std::string_view attribute, std::size_t i) {
+  if (!has(i)) return list(attribute, {});
+  std::vector<std::int64_t> numbers;
+  for (const integer& n : known_integers(i)) {
+    if (!n.is_number()) refuse("operand " + std::to_string(i) + " must be numbers, but has " + n.text(true));
+    numbers.push_back(n.number());
+  }
+  return numbers;
+}
+
+void call::result(std::size_t i, integers extents, bool last, int type) {
+  if (i >= out.size() || !out[i]) return;
+  out[i]->type = type != same_type ? type : of.type != same_type ? of.type : operand(0).type;
+  out[i]->extents = std::move(extents);
+  out[i]->last = last && out[i]->rank() >= 3;
+}
+
+/// Gives all operands of an elementwise operation one order of axes. Constants of fewer axes are permuted at import.
+void call::unify_order() {
+  std::size_t rank = 0;
+  bool last = false, possible = true;
+  for (const value* v : in)
+    if (v) rank = std::max(rank, v->rank());
+  for (const value* v : in)
+    if (v && !v->known()) {
+      last |= v->last && v->rank() == rank;
+      possible &= v->rank() == rank || v->scalar();
+    }
+  for (value*& v : in)
+    if (v && !(last && possible)) {
+      v = &to.in_order(*v, false);
+    } else if (v && v->known() && !v->scalar()) {
+      v = &to.broadcast_constant(*v, rank);
+    } else if (v && v->rank() == rank) {
+      v = &to.in_order(*v, true);
+    }
+  last_order = last && possible;
+  for (const value* v : in) numbers_allowed |= v && in.size() > 1 && !(v->known() && v->scalar());
+}
+
+value& importer::broadcast_constant(value& v, std::size_t rank) {
+  auto& w = *reordered_.emplace_back(std::make_unique<value>(v));
+  w.text.clear();
+  w.padded = true;
+  w.view.assign(rank - v.rank(), 1);
+  for (const integer& n : v.extents) w.view.push_back(n.number());
+  w.order = channel_order(rank, true);
+  w.extents.assign(w.view.begin(), w.view.end());
+  w.last = true;
+  return w;
+}
+
+/// Writes a statement for an operand, unless its text is a name or a number.
+void call::name_operand(std::size_t i) {
+  value& v = *in[i];
+  if (v.stated || (v.known() && v.scalar())) return;
+  const std::string once = to.text_of(v);
+  if (v.stated) return;
+  v.text = to.name_for(v.known() ? v.name : "x");
+  to.state(v, once);
+}
+
+std::string call::filled(std::string_view t) {
+  const int around = looseness(t);
+  // A text that is read twice must be a name.
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const std::string mark = "{" + std::to_string(i);
+    const std::size_t first = t.find(mark);
+    if (first != t.npos && t.find(mark, first + 1) != t.npos && has(i)) name_operand(i);
+  }
+  std::string result;
+  for (std::size_t at = 0; at < t.size();) {
+    if (t[at] != '{' || at + 1 == t.size() || !(is_word(t[at + 1]) || t[at + 1] == '*')) {
+      result += t[at++];
+      continue;
+    }
+    const std::size_t end = t.find('}', at);
+    std::string_view hole = t.substr(at + 1, end - at - 1), otherwise;
+    const std::size_t equals = hole.find('=');
+    if (equals != hole.npos) otherwise = hole.substr(equals + 1), hole = hole.substr(0, equals);
+    const std::string_view before = t.substr(0, at), after = t.substr(end + 1);
+    at = end + 1;
+    if (hole == "*") {
+      for (std::size_t i = 0; i < in.size(); ++i)
+        if (has(i)) result += (i > 0 ? ", " : "") + operand_text(i, "(", ")", 0);
+    } else if (hole[0] >= '0' && hole[0] <= '9') {
+      const auto i = static_cast<std::size_t>(hole[0] - '0');
+      if (!has(i) && equals != hole.npos)
+        result += otherwise;
+      else
+        operand(i), result += operand_text(i, before, after, around);
+    } else if (const auto stored = holes.find(hole); stored != holes.end()) {
+      result += stored->second;
+    } else {
+      const onnx::attribute* const a = find(hole);
+      if (!a && equals == hole.npos) refuse("the attribute " + std::string(hole) + " is missing");
+      const int type = has(0) && is_float(in[0]->type) ? in[0]->type : static_cast<int>(float32);
+      const bool real = a ? a->type == onnx::attribute::float_type : otherwise.find('.') != otherwise.npos;
+      if (real)
+        result += literal(type, a ? static_cast<double>(a->f) : std::strtod(std::string(otherwise).c_str(), nullptr));
+      else if (!a)
+        result += otherwise;
+      else if (a->type == onnx::attribute::int_type)
+        result += std::to_string(a->i);
+      else if (a->type == onnx::attribute::ints_type)
+        for (std::size_t i = 0; i < a->ints.size(); ++i) result += (i > 0 ? ", " : "") + std::to_string(a->ints[i]);
+      else
+        refuse("the attribute " + std::string(hole) + " must be a number");
+    }
+  }
+  return result;
+}
+
+std::string call::operand_text(std::size_t i, std::string_view before, std::string_view after, int around) {
+  value& v = *in[i];
+  std::string t;
+  bool number = numbers_allowed && v.known() && v.scalar();
+  if (number)
+    for (const value* other : in)
+      number = number && (!other || other->rank() >= v.rank() || other == &v || other->known());
+  if (number) {
+    t = v.constant && !v.elements       ? element_text(*v.constant, 0)
+        : v.type == boolean             ? literal(boolean, v.elements->at(0).is(0) ? 0 : 1)
+        : v.elements->at(0).is_number() ? v.elements->at(0).text()
+                                        : to.text_of(v);
+  } else {
+    t = to.text_of(v);
+  }
+  const bool alone = (before.empty() || before.ends_with("(") || before.ends_with(", ")) &&
+                     (after.empty() || after.starts_with(")") || after.starts_with(","));
+  const int own = looseness(t);
+  return alone || own == 0 || own < around || (own == around && before.empty() && own > 1) ? t : "(" + t + ")";
+}
+
+std::string call::suggestion() const {
+  for (const value* v : in) {
+    if (!v || !v->constant) continue;
+    std::string name = v->name;
+    const std::size_t dot = name.rfind('.');
+    if (dot != name.npos && dot > 0 && name.find("::") == name.npos) return name.substr(0, dot);
+    if (const std::size_t slash = name.rfind('/'); slash != name.npos && slash > 0) return name.substr(0, slash);
+  }
+  const std::string scope = scope_of(from.name);
+  return scope.empty() ? from.op_type : scope;
+}
+
+std::string call::result_name() const {
+  std::string name = from.outputs[0];
+  if (name.find('/') != name.npos) {
+    std::string scope = scope_of(name);
+    const std::size_t dot = scope.rfind('.');
+    name = dot == scope.npos ? scope : scope.substr(dot + 1);
+  }
+  bool is_numbered = true;
+  for (const char c : name) is_numbered &= !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z');
+  return is_numbered || name.starts_with("val_") ? from.op_type : name;
+}
+
+std::string call::layer(std::string type, std::string layer_options, std::vector<weight> weights, bool with_mode) {
+  const std::string name =
+      to.add_member({std::move(type), "", std::move(layer_options), std::move(weights), ""}, suggestion());
+  to.uses_mode |= with_mode;
+  text = name + (with_mode ? "({0}, how)" : "({0})");
+  return name;
+}
+
+void call::check_attributes() const {
+  for (const onnx::attribute& a : from.attributes)
+    if (!seen_.count(a.name)) refuse("the attribute " + a.name + " is not supported");
+}
+
+}  // namespace tool::importer

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+#include <weft/onnx/file.hpp>
+
+#include "integer.hpp"
+
+/// The importer's form of a graph: values whose types and extents are known, and the C++ text that computes them.
+namespace tool::importer {
+
+using weft::dtype;
+
+/// The element types of ONNX that the rows name (TensorProto.DataType).
+enum element : int {
+  same_type = 0,
+  float32 = 1,
+  uint8 = 2,
+  int8 = 3,
+  int32 = 6,
+  int64 = 7,
+  text_type = 8,
+  boolean = 9,
+  float16 = 10,
+  float64 = 11,
+  bfloat16 = 16
+};
+
+inline bool is_float(int type) { return type == float32 || type == float64 || type == float16 || type == bfloat16; }
+
+/// Returns the C++ name of an element type. Throws unimplemented if Weft does not have it.
+inline std::string cpp_type(int type) {
+  const auto known = weft::onnx::element_type(type);
+  if (!known)
+    throw error(error_code::unimplemented, "import",
+                {"elements of type ", weft::onnx::type_name(type), " are not supported"});
+  switch (*known) {
+    case dtype::boolean:
+      return "bool";
+    case dtype::float32:
+      return "float";
+    case dtype::float64:
+      return "double";
+    case dtype::float16:
+      return "half";
+    case dtype::bfloat16:
+      return "bfloat16";
+    default:
+      return "std::" + std::string(weft::name(*known)) + "_t";
+  }
+}
+
+/// A value of the graph.
+struct value {
+  std::string name;     ///< in the file
+  int type = 0;         ///< TensorProto.DataType
+  integers extents;     ///< in ONNX's order of axes, [batch, channels, ...]
+  bool last = false;    ///< the text's channels are the last axis
+  bool stated = false;  ///< the text is a name
+  std::size_t uses = 0;
+  std::string text;                                    ///< empty until the value is needed, if it is known at import
+  const weft::onnx::tensor_value* constant = nullptr;  ///< the elements, in the file's order of axes
+  std::optional<integers> elements;                    ///< integers that are known at import
+  value* other = nullptr;                              ///< the same value in the other order of axes
+  std::string layer;                                   ///< a dense layer without a bias whose result this is
+  bool parameter = false;                              ///< a floating-point initializer of the graph
+  std::vector<std::int64_t> view;                      ///< of a constant that is padded with leading extents 1
+  std::vector<int> order;
+  bool padded = false;
+
+  std::size_t rank() const { return extents.size(); }
+  bool known() const { return constant || elements; }
+  bool scalar() const {
+    for (const integer& n : extents)
+      if (!n.is(1)) return false;
+    return true;
+  }
+};
+
+/// Returns the order of axes that moves the channels to the end, {0, 2, 3, 1}, or back, {0, 3, 1, 2}.
+inline std::vector<int> channel_order(std::size_t rank, bool to_last) {
+  std::vector<int> order(rank);
+  for (std::size_t i = 0; i < rank; ++i) order[i] = static_cast<int>(i);
+  if (rank < 3) return order;
+  if (to_last)
+    std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  else
+    std::rotate(order.begin() + 1, order.end() - 1, order.end());
+  return order;
+}
+template <class T>
+std::vector<T> permuted(const std::vector<T>& of, const std::vector<int>& order) {
+  std::vector<T> result;
+  for (const int i : order) result.push_back(of[static_cast<std::size_t>(i)]);
+  return result;
+}
+
+/// The elements of a variable in the safetensors file: a tensor of the model with its axes permuted.
+struct weight {
+  std::string name;  ///< "conv1/weights"
+  const weft::onnx::tensor_value* from = nullptr;
+  std::vector<std::int64_t> view;  ///< the extents before the permutation; equal to from->extents or a reshape of it
+  std::vector<int> order;          ///< axis i of the result is axis order[i] of the view
+  std::vector<std::int64_t> extents;
+};
+
+/// A layer or a variable of the model.
+struct member {
+  std::string type, name, options;
+  std::vector<weight> weights;
+  std::string key;  ///< equal for equal layers with the same weights
+};
+
+struct statement {
+  std::vector<std::string> names;  ///< several: a structured binding
+  std::string text, comment;
+};
+
+class call;
+
+/// Which order of axes a rule's operands have.
+enum class layout {
+  plain,     ///< ONNX's order
+  kept,      ///< the order of the operands, which all get the same one: elementwise operations
+  channels,  ///< the first operand's channels are last
+  own        ///< the rule asks for the order itself
+};
+
+/// Finds the types and extents of results, and what the row's text needs.
+struct rule {
+  void (*apply)(call&);
+  layout order = layout::plain;
+};
+
+/// An operator: ONNX's name, the rule, the C++ text of the result, the header besides <weft/weft.hpp>, the element type
+/// of the result if it is not that of the first operand, and the opsets to which the row applies.
+///
+/// In the text, `{0}` is an operand, `{1=0}` one that is 0 if the node does not have it, `{alpha=0.01}` an attribute
+/// with its default or what the rule has stored under this name.
+struct row {
+  std::string_view op;
+  rule how;
+  std::string_view text = "";
+  std::string_view header = "";
+  int type = same_type;
+  int since = 1, until = 1000;
+};
+
+struct options {
+  std::string file, folder = ".", name;
+  bool program = false, nchw = false;
+  std::map<std::string, std::string> constants;  ///< inputs with fixed values, and their .npy files
+};
+
+/// Returns the elements of a tensor as T. The tensor's type must have this size.
+template <class T>
+T element_at(const weft::onnx::tensor_value& t, std::size_t i) {
+  T x;
+  std::memcpy(&x, t.bytes.data() + i * sizeof(T), sizeof(T));
+  return x;
+}
+inline std::size_t count_of(const weft::onnx::tensor_value& t) {
+  std::size_t count = 1;
+  for (const std::int64_t n : t.extents) count *= static_cast<std::size_t>(n);
+  return count;
+}
+/// Returns an element of any type that Weft has. Large 64-bit integers lose digits.
+inline double number_at(const weft::onnx::tensor_value& t, std::size_t i) {
+  switch (weft::onnx::element_type(t.type).value_or(dtype::float32)) {
+    case dtype::boolean:
+    case dtype::uint8:
+      return element_at<std::uint8_t>(t, i);
+    case dtype::int8:
+      return element_at<std::int8_t>(t, i);
+    case dtype::int16:
+      return element_at<std::int16_t>(t, i);
+    case dtype::uint16:
+      return element_at<std::uint16_t>(t, i);
+    case dtype::int32:
+      return element_at<std::int32_t>(t, i);
+    case dtype::uint32:
+      return element_at<std::uint32_t>(t, i);
+    case dtype::int64:
+      return static_cast<double>(element_at<std::int64_t>(t, i));
+    case dtype::uint64:
+      return static_cast<double>(element_at<std::uint64_t>(t, i));
+    case dtype::float16:
+      return static_cast<double>(static_cast<float>(element_at<weft::half>(t, i)));
+    case dtype::bfloat16:
+      return static_cast<double>(static_cast<float>(element_at<weft::bfloat16>(t, i)));
+    case dtype::float64:
+      return element_at<double>(t, i);
+    default:
+      return static_cast<double>(element_at<float>(t, i));
+  }
+}
+
+/// Returns a number as C++ writes it: `0.5f`, `2.0`, `3`.
+template <class T>
+std::string digits(T x) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, x);
+  return {text, end.ptr};
+}
+inline std::string literal(int type, double x) {
+  if (type == boolean) return x != 0 ? "true" : "false";
+  if (!is_float(type)) return digits(static_cast<std::int64_t>(x));
+  const std::string of = type == float64 ? "double" : "float";
+  if (std::isnan(x)) return "std::numeric_limits<" + of + ">::quiet_NaN()";
+  if (std::isinf(x)) return (x < 0 ? "-std::numeric_limits<" : "std::numeric_limits<") + of + ">::infinity()";
+  std::string text = type == float64 ? digits(x) : digits(static_cast<float>(x));
+  if (text.find_first_of(".e") == text.npos) text += ".0";
+  if (type != float64) text += "f";
+  return type == float16 || type == bfloat16 ? cpp_type(type) + "(" + text + ")" : text;
+}
+/// Returns element i of a tensor as C++ writes it in a tensor's list of elements.
+inline std::string element_text(const weft::onnx::tensor_value& t, std::size_t i) {
+  if (t.type == int64) return digits(element_at<std::int64_t>(t, i));
+  if (weft::onnx::element_type(t.type) == dtype::uint64) return digits(element_at<std::uint64_t>(t, i)) + "u";
+  return literal(t.type, number_at(t, i));
+}
+
+inline bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/// Calls f(word) for each identifier of a text.
+template <class F>
+void for_each_word(std::string_view text, F f) {
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t end = i;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (end > i && !(text[i] >= '0' && text[i] <= '9')) f(text.substr(i, end - i));
+    i = end > i ? end : i + 1;
+  }
+}
+
+/// Returns how loosely the outermost operator of an expression binds: 0 for a name or a call, 1 for `-x`, and more for
+/// `*`, `+`, `<`, `==`, `&&` and `||`.
+inline int looseness(std::string_view text) {
+  constexpr std::pair<std::string_view, int> operators[] = {
+      {" * ", 2},  {" / ", 2}, {" % ", 2}, {" + ", 3},  {" - ", 3},   {" << ", 4},
+      {" >> ", 4}, {" < ", 5}, {" > ", 5}, {" <= ", 5}, {" >= ", 5},  {" == ", 6},
+      {" != ", 6}, {" & ", 7}, {" ^ ", 8}, {" | ", 9},  {" && ", 10}, {" || ", 11}};
+  int depth = 0, loosest = !text.empty() && (text[0] == '-' || text[0] == '!' || text[0] == '~') ? 1 : 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool bracket = i > 0 && c == '<' && is_word(text[i - 1]);
+    if (c == '(' || c == '{' || c == '[' || bracket) ++depth;
+    if (c == ')' || c == '}' || c == ']' || (c == '>' && i > 0 && text[i - 1] != ' ' && text[i - 1] != '-')) --depth;
+    if (depth == 0 && c == ' ')
+      for (const auto& [mark, level] : operators)
+        if (text.substr(i, mark.size()) == mark) loosest = std::max(loosest, level);
+  }
+  return loosest;
+}
+
+/// The model that is written.
+class importer {
+ public:
+  explicit importer(const weft::onnx::model& model, const options& o);
+
+  /// Imports all nodes. Throws unimplemented for the first one that cannot be imported.
+  void run();
+
+  value& find(const std::string& name) {
+    const auto at = values_.find(name);
+    if (at == values_.end())
+      throw error(error_code::data_loss, "import", {"the graph has no value \"", name, "\", which a node reads"});
+    return *at->second;
+  }
+  value& add_value(const std::string& name);
+  /// Returns an empty constant that the importer owns.
+  weft::onnx::tensor_value& new_constant() { return *read_.emplace_back(std::make_unique<weft::onnx::tensor_value>()); }
+  /// Returns the value with its channels in the last axis, or not.
+  value& in_order(value& v, bool last);
+  /// Returns the C++ text of a value that is read once more.
+  std::string text_of(value& v);
+  /// Gives a value its text. Statements are written for values that are read several times and for long texts.
+  void define(value& v, std::string text, bool fuses = false, const std::string& suggested = "");
+  /// Writes a statement for the value, so that its text is a name.
+  void state(value& v, const std::string& text);
+  void add_statement(statement s) { statements.push_back(std::move(s)); }
+
+  /// Adds a layer and returns its name. Equal layers with the same weights are one.
+  std::string add_member(member m, const std::string& suggested);
+  member& find_member(const std::string& name);
+  /// Returns a variable for a constant, as a name that can be called with any node.
+  std::string variable_for(const value& v, const integers& extents, const std::vector<std::int64_t>& view,
+                           const std::vector<int>& order);
+  /// Returns an unused C++ name that resembles the text.
+  std::string name_for(std::string text);
+  /// Returns the extents of a value in the order of its text: `dims<dyn<"batch">, 8>`.
+  std::string dims_of(const value& v) const { return dims_text(physical(v)); }
+  static std::string dims_text(const integers& extents);
+  static integers physical(const value& v) {
+    return v.last ? permuted(v.extents, channel_order(v.rank(), true)) : v.extents;
+  }
+  /// For comments: `[batch, 8]`.
+  static std::string shape_text(const integers& extents);
+
+  void need(std::string_view header) {
+    if (!header.empty()) headers.insert(std::string(header));
+  }
+  const std::string& any_input() const { return first_input_; }
+  std::int64_t opset_of(const std::string& domain) const;
+  /// Returns a constant that broadcasts to `rank` axes with the channels last.
+  value& broadcast_constant(value& v, std::size_t rank);
+
+  const weft::onnx::model& model;
+  const options chosen;
+  std::set<std::string> headers;
+  std::vector<member> members;
+  std::vector<statement> statements;
+  std::vector<value*> inputs, outputs;
+  std::vector<std::string> input_names, returned;  ///< C++ names of the inputs; texts of the outputs
+  bool uses_mode = false, uses_graph = false;
+
+ private:
+  void inline_functions(const std::vector<weft::onnx::node>& from, const std::map<std::string, std::string>& names,
+                        const std::map<std::string, const weft::onnx::attribute*>& attributes, int depth);
+  void find_channels_last();
+  void add_constant(const weft::onnx::tensor_value& t);
+  void import_node(const weft::onnx::node& n);
+  value& declared(const std::string& name);
+  void remove_unused();
+
+  std::map<std::string, std::unique_ptr<value>> values_;
+  std::vector<std::unique_ptr<value>> reordered_;
+  std::vector<weft::onnx::node> nodes_;
+  std::vector<std::unique_ptr<weft::onnx::tensor_value>> read_;
+  std::set<std::string> names_, last_;
+  std::string first_input_ = "input";
+  std::string path_;  ///< of the node that is imported
+};
+
+/// A node that is imported by a row.
+class call {
+ public:
+  call(importer& i, const weft::onnx::node& n, const row& r, std::int64_t set);
+
+  /// Throws unimplemented with the operator, the node's name and the opset.
+  [[noreturn]] void refuse(const std::string& why) const;
+
+  bool has(std::size_t i) const { return i < in.size() && in[i]; }
+  /// Returns operand i. Refuses a node without it.
+  value& operand(std::size_t i) {
+    if (!has(i)) refuse("operand " + std::to_string(i) + " is missing");
+    return *in[i];
+  }
+  std::size_t rank(std::size_t i = 0) { return operand(i).rank(); }
+  const integer& extent(std::size_t operand_number, std::size_t axis) {
+    if (axis >= rank(operand_number)) refuse("operand " + std::to_string(operand_number) + " has too few axes");
+    return in[operand_number]->extents[axis];
+  }
+
+  const weft::onnx::attribute* find(std::string_view name) {
+    seen_.insert(std::string(name));
+    return from.find(name);
+  }
+  bool has_attribute(std::string_view name) { return find(name) != nullptr; }
+  std::int64_t number(std::string_view name, std::int64_t otherwise) {
+    const auto* a = find(name);
+    return a ? a->i : otherwise;
+  }
+  double real(std::string_view name, double otherwise) {
+    const auto* a = find(name);
+    return a ? static_cast<double>(a->f) : otherwise;
+  }
+  std::string word(std::string_view name, const std::string& otherwise) {
+    const auto* a = find(name);
+    return a ? a->s : otherwise;
+  }
+  std::vector<std::int64_t> list(std::string_view name, std::vector<std::int64_t> otherwise) {
+    const auto* a = find(name);
+    return a ? a->ints : otherwise;
+  }
+  /// Returns an axis, counted from the first one.
+  std::size_t axis(std::int64_t given, std::size_t of_rank) const {
+    const auto n = static_cast<std::int64_t>(of_rank);
+    if (given < -n || given >= n) refuse("axis " + std::to_string(given) + " is out of range");
+    return static_cast<std::size_t>(given < 0 ? given + n : given);
+  }
+  /// Returns the integers of operand i, which must be known at import.
+  const integers& known_integers(std::size_t i);
+  /// Returns the numbers of operand i, which must be known at import.
+  std::vector<double> known_numbers(std::size_t i);
+  /// Returns numbers of operand i or of an attribute, in which older opsets have them.
+  std::vector<std::int64_t> list_or_operand(std::string_view attribute, std::size_t i);
+
+  /// Sets the type and the extents of result i.
+  void result(std::size_t i, integers extents, bool last = false, int type = same_type);
+  /// Returns where an axis of ONNX's order is in the text of operand i.
+  std::size_t physical_axis(std::size_t i, std::size_t axis) {
+    const value& v = operand(i);
+    return !v.last || axis == 0 ? axis : axis == 1 ? v.rank() - 1 : axis - 1;
+  }
+  /// Changes the order of axes of operand i.
+  void reorder(std::size_t i, bool last) { in[i] = &to.in_order(operand(i), last); }
+  /// Result 0 is operand i itself, with the extents that result() was given.
+  void pass(std::size_t i) { text = "{" + std::to_string(i) + "}"; }
+
+  void unify_order();
+  void name_operand(std::size_t i);
+
+  /// Fills a text of a row.
+  std::string filled(std::string_view row_text);
+  /// Adds a layer and makes `text` the call of it with operand 0: `conv1(x)`, or `norm1(x, m)`.
+  std::string layer(std::string type, std::string layer_options, std::vector<weight> weights, bool with_mode = false);
+  /// Returns a name for a layer from the names of its weights or of the node.
+  std::string suggestion() const;
+  std::string result_name() const;
+
+  void check_attributes() const;
+  /// Includes a header of <weft/...>.
+  void need_header(const std::string& header) { to.need(header); }
+
+  importer& to;
+  const weft::onnx::node& from;
+  const row& of;
+  const std::int64_t opset;
+  std::vector<value*> in, out;  ///< null if the node does not have it
+  std::map<std::string, std::string, std::less<>> holes;
+  std::string text;                ///< with holes; the row's text unless the rule replaces it
+  bool fuses = false;              ///< the text is an expression that is computed where it is read
+  bool numbers_allowed = false;    ///< an operand may be a C++ number
+  bool last_order = false;         ///< of an elementwise operation: the channels of its operands are last
+  bool tuple = false;              ///< the text has several results
+  std::vector<std::string> texts;  ///< one for each result, in place of `text`
+
+ private:
+  std::string operand_text(std::size_t i, std::string_view before, std::string_view after, int around);
+
+  std::set<std::string, std::less<>> seen_ = {"consumed_inputs"};
+};
+
+/// The row of an operator/// Returns the row of an operator; null if there is none.
+const row* find_row(const std::string& op, std::int64_t opset);
+/// Calls f(row) for all rows.
+void for_each_row(const std::function<void(const row&)>& f);
+/// Makes a value a constant.
+void set_constant(value& v, const weft::onnx::tensor_value& t);
+/// Reads an .npy file.
+weft::onnx::tensor_value read_constant(const std::string& file);
+/// Returns the number of the element of a tensor with the extents `view` that is element i after the axes are permuted.
+std::vector<std::size_t> source_elements(const std::vector<std::int64_t>& view, const std::vector<int>& order);
+/// Evaluates a node whose operands are known integers.
+std::optional<integers> evaluate(call& c);
+
+}  // namespace tool::importer

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+#include <weft/error.hpp>
+
+/// Extents and integers of an ONNX graph that are known at import.
+namespace tool::importer {
+
+using weft::error;
+using weft::error_code;
+
+/// A polynomial over extents with names, and over quotients of polynomials. An atom is the C++ text of a name or a
+/// quotient: `dyn<"batch">`, `floor_quotient(dyn<"n">, extent<2>)`.
+class integer {
+ public:
+  integer(std::int64_t number = 0) {
+    if (number != 0) terms_[{}] = number;
+  }
+  static integer atom(const std::string& text) {
+    integer one;
+    one.terms_[{text}] = 1;
+    return one;
+  }
+  static integer named(const std::string& name) { return atom("dyn<\"" + name + "\">"); }
+
+  bool is_number() const { return terms_.empty() || (terms_.size() == 1 && terms_.begin()->first.empty()); }
+  /// The number. Throws internal if this is not a number.
+  std::int64_t number() const {
+    if (!is_number()) throw error(error_code::internal, "import", {text(), " is not a number"});
+    return terms_.empty() ? 0 : terms_.begin()->second;
+  }
+  bool is(std::int64_t number) const { return is_number() && this->number() == number; }
+
+  friend integer operator+(const integer& a, const integer& b) {
+    integer sum = a;
+    for (const auto& [atoms, factor] : b.terms_) sum.add(atoms, factor);
+    return sum;
+  }
+  friend integer operator-(const integer& a, const integer& b) { return a + b * integer(-1); }
+  friend integer operator*(const integer& a, const integer& b) {
+    integer product;
+    for (const auto& [x, f] : a.terms_)
+      for (const auto& [y, k] : b.terms_) {
+        std::vector<std::string> atoms = x;
+        atoms.insert(atoms.end(), y.begin(), y.end());
+        std::sort(atoms.begin(), atoms.end());
+        std::int64_t factor;
+        if (__builtin_mul_overflow(f, k, &factor)) overflow();
+        product.add(atoms, factor);
+      }
+    if (product.terms_.size() > 1000) overflow();
+    return product;
+  }
+  bool operator==(const integer&) const = default;
+
+  /// Returns the quotient if the division is known to be exact. The divisor is one term.
+  friend std::optional<integer> exact_quotient(const integer& a, const integer& b) {
+    if (a.terms_.empty() && !b.is(0)) return integer(0);
+    if (b.terms_.size() != 1) return a == b && !b.terms_.empty() ? std::optional<integer>(1) : std::nullopt;
+    const auto& [divisor, by] = *b.terms_.begin();
+    integer quotient;
+    for (const auto& [atoms, factor] : a.terms_) {
+      std::vector<std::string> left;
+      if (factor % by != 0 || !std::includes(atoms.begin(), atoms.end(), divisor.begin(), divisor.end()))
+        return std::nullopt;
+      std::set_difference(atoms.begin(), atoms.end(), divisor.begin(), divisor.end(), std::back_inserter(left));
+      quotient.add(left, factor / by);
+    }
+    return quotient;
+  }
+  /// Returns the quotient, rounded down. Throws invalid_argument if b is 0.
+  friend integer floor_quotient(const integer& a, const integer& b) {
+    if (b.is(0)) throw error(error_code::invalid_argument, "import", "a shape is divided by 0");
+    if (const auto exact = exact_quotient(a, b)) return *exact;
+    if (a.is_number() && b.is_number()) {
+      const std::int64_t x = a.number(), y = b.number();
+      return x / y - ((x % y != 0 && (x < 0) != (y < 0)) ? 1 : 0);
+    }
+    return atom("floor_quotient(" + a.term_text(false) + ", " + b.term_text(false) + ")");
+  }
+
+  /// As an argument of dims: `dyn<"batch"> * extent<12>`, or for people: `12 * batch`.
+  std::string text(bool for_people = false) const {
+    return is_number() ? std::to_string(number()) : for_people ? plain(term_text(true)) : term_text(false);
+  }
+
+ private:
+  [[noreturn]] static void overflow() {
+    throw error(error_code::invalid_argument, "import", "the numbers in a shape are too large");
+  }
+  void add(const std::vector<std::string>& atoms, std::int64_t factor) {
+    std::int64_t& sum = terms_[atoms];
+    if (__builtin_add_overflow(sum, factor, &sum)) overflow();
+    if (sum == 0) terms_.erase(atoms);
+  }
+  std::string term_text(bool for_people) const {
+    const auto number_text = [&](std::int64_t n) {
+      return for_people ? std::to_string(n) : "extent<" + std::to_string(n) + ">";
+    };
+    if (terms_.empty()) return number_text(0);
+    std::vector<std::pair<std::vector<std::string>, std::int64_t>> order(terms_.begin(), terms_.end());
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.second < 0, a.first.empty()) < std::pair(b.second < 0, b.first.empty());
+    });
+    std::string text;
+    for (const auto& [atoms, factor] : order) {
+      if (!text.empty()) text += factor < 0 ? " - " : " + ";
+      const std::int64_t size = !text.empty() && factor < 0 ? -factor : factor;
+      std::string product;
+      for (const std::string& each : atoms) product += (product.empty() ? "" : " * ") + each;
+      text += atoms.empty() ? number_text(size) : size == 1 ? product : product + " * " + number_text(size);
+    }
+    return text;
+  }
+  /// Returns the text without C++'s marks: `dyn<"batch">` is `batch`.
+  static std::string plain(std::string text) {
+    for (const std::string mark : {"dyn<\"", "extent<"})
+      for (std::size_t at; (at = text.find(mark)) != text.npos;) {
+        const bool quoted = mark.back() == '"';
+        const std::size_t end = text.find(quoted ? "\">" : ">", at);
+        text.erase(end, quoted ? 2 : 1);
+        text.erase(at, mark.size());
+      }
+    return text;
+  }
+
+  std::map<std::vector<std::string>, std::int64_t> terms_;  // without zeros
+};
+
+using integers = std::vector<integer>;
+
+inline integer product_of(const integers& all) {
+  integer product = 1;
+  for (const integer& each : all) product = product * each;
+  return product;
+}
+
+}  // namespace tool::importer

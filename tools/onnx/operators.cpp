@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <span>
+
+#include "operators_arrays.hpp"
+#include "operators_elementwise.hpp"
+#include "operators_network.hpp"
+
+namespace tool::importer {
+
+void for_each_row(const std::function<void(const row&)>& f) {
+  for (const std::span<const row> family :
+       {std::span<const row>(elementwise_rows), std::span<const row>(array_rows), std::span<const row>(network_rows)})
+    for (const row& r : family) f(r);
+}
+
+const row* find_row(const std::string& op, std::int64_t opset) {
+  static const auto all = [] {
+    std::multimap<std::string_view, const row*> rows;
+    for_each_row([&](const row& r) { rows.emplace(r.op, &r); });
+    return rows;
+  }();
+  const auto [first, last] = all.equal_range(op);
+  for (auto at = first; at != last; ++at)
+    if (opset >= at->second->since && opset <= at->second->until) return at->second;
+  return nullptr;
+}
+
+}  // namespace tool::importer

@@ -1,0 +1,857 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "rules.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tool::importer {
+
+namespace onnx = weft::onnx;
+
+namespace {
+
+template <class List>
+std::string joined(const List& list) {
+  std::string text;
+  for (const auto& each : list) text += (text.empty() ? "" : ", ") + std::to_string(each);
+  return text;
+}
+std::vector<std::int64_t> numbers_of(const integers& extents) {
+  std::vector<std::int64_t> numbers;
+  for (const integer& n : extents) numbers.push_back(n.number());
+  return numbers;
+}
+bool all_numbers(const integers& extents) {
+  return std::all_of(extents.begin(), extents.end(), [](const integer& n) { return n.is_number(); });
+}
+/// Returns the weights of a layer: a constant with its axes in another order.
+weight permuted_weight(const std::string& name, const value& v, const std::vector<int>& order) {
+  const std::vector<std::int64_t> view = numbers_of(v.extents);
+  return {name, v.constant, view, order, permuted(view, order)};
+}
+
+}  // namespace
+
+// ---- elementwise ----
+
+integers broadcast_of(const call& c, const integers& a, const integers& b) {
+  integers result(std::max(a.size(), b.size()), integer(1));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const auto at = [&](const integers& e) {
+      return i + e.size() < result.size() ? integer(1) : e[i + e.size() - result.size()];
+    };
+    const integer x = at(a), y = at(b);
+    if (!(x == y) && !x.is(1) && !y.is(1))
+      c.refuse("the extents " + importer::shape_text(a) + " and " + importer::shape_text(b) + " do not broadcast");
+    result[i] = x.is(1) ? y : x;
+  }
+  return result;
+}
+
+void same_extents(call& c) { c.result(0, c.operand(0).extents, c.operand(0).last); }
+
+void broadcast_extents(call& c) {
+  integers extents = c.operand(0).extents;
+  int type = c.operand(0).type;
+  for (std::size_t i = 1; i < c.in.size(); ++i)
+    if (c.has(i)) extents = broadcast_of(c, extents, c.in[i]->extents);
+  if (c.from.op_type == "Where") type = c.operand(1).type;
+  c.result(0, extents, c.last_order, c.of.type == same_type ? type : same_type);
+  // A product with the weights of a dense layer, plus a bias.
+  if (c.from.op_type != "Add" || c.in.size() != 2) return;
+  for (const std::size_t i : {0u, 1u}) {
+    const value &product = *c.in[i], &bias = *c.in[1 - i];
+    if (product.layer.empty() || product.uses != 1 || !bias.constant || !bias.parameter || bias.rank() != 1 ||
+        !(bias.extents[0] == product.extents.back()) || bias.type != product.type)
+      continue;
+    member& dense = c.to.find_member(product.layer);
+    dense.options = "";
+    dense.weights.push_back({"bias", bias.constant, numbers_of(bias.extents), {0}, numbers_of(bias.extents)});
+    c.fuses = false;
+    return c.pass(i);
+  }
+}
+
+void joined_operands(call& c) {
+  broadcast_extents(c);
+  std::string text = "{0}";
+  for (std::size_t i = 1; i < c.in.size(); ++i) {
+    std::string next;
+    for (std::size_t at = 0; at < c.of.text.size(); ++at)
+      if (c.of.text.substr(at, 3) == "{0}")
+        next += text, at += 2;
+      else if (c.of.text.substr(at, 3) == "{1}")
+        next += "{" + std::to_string(i) + "}", at += 2;
+      else
+        next += c.of.text[at];
+    text = next;
+  }
+  if (c.in.size() > 9) c.refuse("more than 9 operands");
+  c.text = text;
+}
+
+void casted(call& c) {
+  const auto to = static_cast<int>(c.number("to", float32));
+  c.number("saturate", 1);
+  c.word("round_mode", "");
+  c.result(0, c.operand(0).extents, c.operand(0).last, to);
+  c.holes["to"] = cpp_type(to);
+  if (to == c.operand(0).type) return c.pass(0);
+  if (c.operand(0).type == boolean) c.fuses = true;
+}
+
+void passed(call& c) {
+  same_extents(c);
+  c.out[0]->constant = c.operand(0).constant;
+  c.out[0]->elements = c.in[0]->elements;
+  c.out[0]->parameter = c.in[0]->parameter;
+  c.fuses = false;
+  c.pass(0);
+}
+
+void dropped_out(call& c) {
+  same_extents(c);
+  if (c.out.size() > 1) c.refuse("its mask is read");
+  const double rate = c.opset < 12 ? c.real("ratio", 0.5) : c.has(1) ? c.known_numbers(1).at(0) : 0.5;
+  c.number("seed", 0);
+  c.fuses = false;
+  c.layer("nn::dropout", ".rate = " + literal(float64, rate), {}, true);
+}
+
+void clipped(call& c) {
+  broadcast_extents(c);
+  if (c.opset < 11) {
+    const double low = c.real("min", -INFINITY), high = c.real("max", INFINITY);
+    const int type = c.operand(0).type;
+    c.text = std::isinf(low) && std::isinf(high) ? "{0}"
+             : std::isinf(high)                  ? "maximum({0}, " + literal(type, low) + ")"
+             : std::isinf(low)                   ? "minimum({0}, " + literal(type, high) + ")"
+                               : "minimum(maximum({0}, " + literal(type, low) + "), " + literal(type, high) + ")";
+    return;
+  }
+  c.text = c.has(1) && c.has(2) ? "minimum(maximum({0}, {1}), {2})"
+           : c.has(1)           ? "maximum({0}, {1})"
+           : c.has(2)           ? "minimum({0}, {2})"
+                                : "{0}";
+}
+
+// ---- reductions ----
+
+void reduced(call& c) {
+  value& x = c.operand(0);
+  const bool keep = c.number("keepdims", 1) != 0, noop = c.number("noop_with_empty_axes", 0) != 0;
+  std::vector<std::int64_t> given = c.list_or_operand("axes", 1);
+  if (given.empty() && noop) {
+    c.result(0, x.extents, x.last);
+    return c.pass(0);
+  }
+  if (given.empty())
+    for (std::size_t i = 0; i < x.rank(); ++i) given.push_back(static_cast<std::int64_t>(i));
+  std::vector<bool> gone(x.rank());
+  for (const std::int64_t a : given) gone[c.axis(a, x.rank())] = true;
+  // Without the axes, the others must be in ONNX's order, or the channels last.
+  if (x.last && !keep) {
+    std::vector<std::size_t> order;
+    for (const int axis : channel_order(x.rank(), true))
+      if (!gone[static_cast<std::size_t>(axis)]) order.push_back(static_cast<std::size_t>(axis));
+    if (!std::is_sorted(order.begin(), order.end())) c.reorder(0, false);
+  }
+  const value& from = c.operand(0);
+  integers extents;
+  std::vector<std::size_t> axes;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (gone[i]) axes.push_back(c.physical_axis(0, i));
+    if (!gone[i] || keep) extents.push_back(gone[i] ? integer(1) : x.extents[i]);
+  }
+  std::sort(axes.begin(), axes.end());
+  c.result(0, extents, from.last && keep);
+  c.holes["axes"] = joined(axes);
+  c.holes["keep"] = keep ? (axes.empty() ? "keep_dims" : ", keep_dims") : "";
+  if (axes.empty()) c.pass(0);
+}
+
+void reduced_index(call& c) {
+  value& x = c.operand(0);
+  const std::size_t axis = c.axis(c.number("axis", 0), x.rank());
+  const bool keep = c.number("keepdims", 1) != 0;
+  if (c.number("select_last_index", 0) != 0) c.refuse("select_last_index is not supported");
+  integers extents = x.extents;
+  if (keep)
+    extents[axis] = 1;
+  else
+    extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(axis));
+  c.result(0, extents);
+  c.holes["axis"] = std::to_string(axis);
+  c.holes["keep"] = keep ? ", keep_dims" : "";
+}
+
+void along_axis(call& c) {
+  const std::size_t at = c.of.text.find("{axis=");
+  const std::int64_t otherwise = at == c.of.text.npos ? -1 : std::stoll(std::string(c.of.text.substr(at + 6)));
+  const std::size_t axis = c.axis(c.number("axis", otherwise), c.rank());
+  c.holes["axis"] = std::to_string(c.physical_axis(0, axis));
+  same_extents(c);
+}
+
+/// The text is a function of the last axis. Before opset 13, all axes from `axis` on are one.
+void softmax_of(call& c) {
+  value& x = c.operand(0);
+  const std::size_t axis = c.axis(c.number("axis", c.opset < 13 ? 1 : -1), x.rank());
+  const std::string function(c.of.text);
+  same_extents(c);
+  bool ones = true;
+  for (std::size_t i = axis + 1; i < x.rank(); ++i) ones &= x.extents[i].is(1);
+  if (c.opset < 13 && axis + 1 < x.rank() && !ones) {
+    c.reorder(0, false);
+    same_extents(c);
+    integers rows(x.extents.begin(), x.extents.begin() + static_cast<std::ptrdiff_t>(axis));
+    rows.push_back(product_of({x.extents.begin() + static_cast<std::ptrdiff_t>(axis), x.extents.end()}));
+    c.text = "reshape<" + importer::dims_text(x.extents) + ">(" + function + "(reshape<" + importer::dims_text(rows) +
+             ">({0})))";
+    return;
+  }
+  const std::size_t at = c.physical_axis(0, axis);
+  if (at + 1 == x.rank()) {
+    c.text = function + "({0})";
+    return;
+  }
+  std::vector<std::size_t> order(x.rank());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::swap(order[at], order.back());
+  c.text = "transpose<" + joined(order) + ">(" + function + "(transpose<" + joined(order) + ">({0})))";
+}
+
+// ---- products ----
+
+void multiplied(call& c) {
+  value &a = c.operand(0), &b = c.operand(1);
+  if (a.rank() == 0 || b.rank() == 0) c.refuse("a scalar operand");
+  integers extents;
+  if (a.rank() > 1 && b.rank() > 1) {
+    extents = broadcast_of(c, {a.extents.begin(), a.extents.end() - 2}, {b.extents.begin(), b.extents.end() - 2});
+    extents.push_back(a.extents[a.rank() - 2]);
+    extents.push_back(b.extents.back());
+  } else if (a.rank() > 1) {
+    extents.assign(a.extents.begin(), a.extents.end() - 1);
+  } else if (b.rank() > 1) {
+    extents.assign(b.extents.begin(), b.extents.end() - 2);
+    extents.push_back(b.extents.back());
+  }
+  const integer &k = a.extents.back(), &n = b.extents[b.rank() > 1 ? b.rank() - 2 : 0];
+  if (!(k == n)) c.refuse("operand 0 has " + k.text(true) + " columns, but operand 1 has " + n.text(true) + " rows");
+  c.result(0, extents);
+  if (b.constant && b.parameter && b.rank() == 2 && a.rank() > 1 && b.uses == 1 && !a.known() &&
+      (b.type == float32 || b.type == float64)) {
+    const std::string type = b.type == float32 ? ">" : ", " + k.text() + ", double>";
+    const std::string name = c.layer("nn::dense<" + b.extents[1].text() + type, ".use_bias = false",
+                                     {permuted_weight("weights", b, {0, 1})});
+    c.out[0]->layer = name;
+    return;
+  }
+  const bool batches_equal =
+      a.rank() > 1 && b.rank() > 1 &&
+      ((a.rank() == b.rank() && std::equal(a.extents.begin(), a.extents.end() - 2, b.extents.begin())) ||
+       b.rank() == 2);
+  if (batches_equal) return;
+  c.need_header("ops/products/tensordot.hpp");
+  c.text = a.rank() > 1 && b.rank() > 1 ? "broadcast_matmul({0}, {1})"
+           : a.rank() > 1               ? "matvec({0}, {1})"
+           : b.rank() == 1              ? "vecdot({0}, {1})"
+                                        : "squeeze<-2>(broadcast_matmul(expand_dims<0>({0}), {1}))";
+}
+
+void gemm_of(call& c) {
+  value &a = c.operand(0), &b = c.operand(1);
+  if (a.rank() != 2 || b.rank() != 2) c.refuse("operands must be matrices");
+  const bool ta = c.number("transA", 0) != 0, tb = c.number("transB", 0) != 0;
+  const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
+  c.result(0, {a.extents[ta ? 1 : 0], b.extents[tb ? 0 : 1]});
+  const integer& n = b.extents[tb ? 0 : 1];
+  const bool bias_fits =
+      !c.has(2) || (c.in[2]->constant && c.in[2]->parameter && c.in[2]->rank() == 1 && c.in[2]->extents[0] == n);
+  if (b.constant && b.parameter && bias_fits && !ta && alpha == 1 && beta == 1 && !a.known() &&
+      (b.type == float32 || b.type == float64)) {
+    std::vector<weight> weights{permuted_weight("weights", b, tb ? std::vector<int>{1, 0} : std::vector<int>{0, 1})};
+    if (c.has(2)) weights.push_back(permuted_weight("bias", *c.in[2], {0}));
+    c.layer("nn::dense<" + n.text() + (b.type == float32 ? ">" : ", " + a.extents[1].text() + ", double>"),
+            c.has(2) ? "" : ".use_bias = false", weights);
+    return;
+  }
+  const std::string transposed = ta && tb ? "<transpose_of::both>"
+                                 : ta     ? "<transpose_of::a>"
+                                 : tb     ? "<transpose_of::b>"
+                                          : "";
+  c.text = "matmul" + transposed + "({0}, {1})";
+  if (alpha != 1) c.text = literal(a.type, alpha) + " * " + c.text;
+  if (c.has(2)) {
+    c.numbers_allowed = true;
+    c.text += beta == 1 ? " + {2}" : " + " + literal(a.type, beta) + " * {2}";
+  }
+}
+
+// ---- images ----
+
+integer windows(const integer& extent, std::int64_t window, std::int64_t stride, std::int64_t dilation,
+                std::int64_t padding) {
+  return floor_quotient(extent + integer(padding - (window - 1) * dilation - 1), integer(stride)) + integer(1);
+}
+
+namespace {
+
+/// The windows of a convolution or a pool.
+struct window_shape {
+  std::vector<std::int64_t> extents, strides, dilations, before, after;
+  integers results;
+  bool same = false;  ///< padding::same
+
+  std::string size(const std::vector<std::int64_t>& each) const {
+    const bool equal = std::all_of(each.begin(), each.end(), [&](std::int64_t n) { return n == each[0]; });
+    if (equal) return std::to_string(each[0]);
+    return (each.size() == 2 ? "size2d(" : "size3d(") + joined(each) + ")";
+  }
+  std::string braces(const std::vector<std::int64_t>& each) const {
+    const std::string text = size(each);
+    return text[0] == 's' ? "{" + joined(each) + "}" : text;
+  }
+  bool padded() const {
+    return std::any_of(before.begin(), before.end(), [](auto n) { return n != 0; }) ||
+           std::any_of(after.begin(), after.end(), [](auto n) { return n != 0; });
+  }
+  std::string padding() const {
+    const std::string type = extents.size() == 3 ? "padding3d" : "padding";
+    if (same) return type + "::same";
+    if (!padded()) return type + "::valid";
+    std::vector<std::int64_t> each;
+    if (extents.size() == 1) each = {0, 0};
+    for (std::size_t i = 0; i < extents.size(); ++i) each.insert(each.end(), {before[i], after[i]});
+    if (extents.size() > 1 && std::all_of(each.begin(), each.end(), [&](auto n) { return n == each[0]; }))
+      return type + "::of(" + std::to_string(each[0]) + ")";
+    if (extents.size() == 3)
+      return before == after ? type + "::of(" + joined(before) + ")" : type + "{false, " + joined(each) + "}";
+    return type + "::of(" + joined(each) + ")";
+  }
+};
+
+window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
+  const value& x = c.operand(0);
+  const std::size_t axes = x.rank() - 2;
+  window_shape w;
+  w.extents = std::move(extents);
+  w.strides = c.list("strides", std::vector<std::int64_t>(axes, 1));
+  w.dilations = c.list("dilations", std::vector<std::int64_t>(axes, 1));
+  std::vector<std::int64_t> pads = c.list("pads", std::vector<std::int64_t>(2 * axes, 0));
+  const std::string automatic = c.word("auto_pad", "NOTSET");
+  const bool ceil = c.number("ceil_mode", 0) != 0;
+  if (w.extents.size() != axes || w.strides.size() != axes || w.dilations.size() != axes || pads.size() != 2 * axes)
+    c.refuse("the windows do not have " + std::to_string(axes) + " axes");
+  const auto too_large = [](std::int64_t n) { return n < 0 || n > (1 << 30); };
+  for (const auto* list : {&w.extents, &w.strides, &w.dilations, &pads})
+    for (const std::int64_t n : *list)
+      if (too_large(n) || (list != &pads && n == 0))
+        c.refuse("its windows, strides, dilations and pads must be positive");
+  bool is_same = true;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const integer& n = x.extents[2 + i];
+    const std::int64_t reach = (w.extents[i] - 1) * w.dilations[i];
+    if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+      const integer result = floor_quotient(n + integer(w.strides[i] - 1), integer(w.strides[i]));
+      w.results.push_back(result);
+      if (n.is_number()) {
+        const std::int64_t all =
+            std::max<std::int64_t>(0, (result.number() - 1) * w.strides[i] + reach + 1 - n.number());
+        w.before.push_back(automatic == "SAME_UPPER" ? all / 2 : all - all / 2);
+        w.after.push_back(all - w.before.back());
+      } else if (automatic == "SAME_LOWER" && (reach % 2 != 0 || w.strides[i] != 1)) {
+        c.refuse("auto_pad SAME_LOWER needs static extents");
+      } else {
+        w.before.push_back(0), w.after.push_back(0);
+      }
+      is_same &= automatic == "SAME_UPPER" || w.before.back() == w.after.back();
+      continue;
+    }
+    const bool valid = automatic == "VALID";
+    w.before.push_back(valid ? 0 : pads[i]);
+    w.after.push_back(valid ? 0 : pads[axes + i]);
+    integer result = windows(n, w.extents[i], w.strides[i], w.dilations[i], w.before[i] + w.after[i]);
+    if (ceil && w.strides[i] > 1) {
+      if (!n.is_number()) c.refuse("ceil_mode needs static extents");
+      const std::int64_t room = n.number() + w.before[i] + w.after[i] - reach - 1;
+      std::int64_t count = (room + w.strides[i] - 1) / w.strides[i] + 1;
+      if ((count - 1) * w.strides[i] >= n.number() + w.before[i]) --count;  // windows begin in the image
+      w.after[i] += std::max<std::int64_t>(0, (count - 1) * w.strides[i] - room);
+      result = count;
+    }
+    w.results.push_back(result);
+    is_same &= w.strides[i] == 1 && w.before[i] == w.after[i] && 2 * w.before[i] == reach;
+  }
+  w.same = is_same;
+  return w;
+}
+
+}  // namespace
+
+void convolved(call& c) {
+  value &x = c.operand(0), &filters = c.operand(1);
+  const std::size_t axes = x.rank() - 2;
+  if (x.rank() < 3 || x.rank() > 5 || filters.rank() != x.rank()) c.refuse("images must have 1 to 3 spatial axes");
+  const std::int64_t groups = c.number("group", 1);
+  const integers spatial(filters.extents.begin() + 2, filters.extents.end());
+  if (!all_numbers(spatial)) c.refuse("the extents of the windows must be numbers");
+  const std::vector<std::int64_t> kernel = numbers_of(spatial);
+  if (c.list("kernel_shape", kernel) != kernel) c.refuse("kernel_shape differs from the extents of the filters");
+  const window_shape w = windows_of(c, kernel);
+  integers extents{x.extents[0], filters.extents[0]};
+  extents.insert(extents.end(), w.results.begin(), w.results.end());
+  c.result(0, extents, true);
+
+  const std::string rank = std::to_string(axes) + "d";
+  const bool depthwise =
+      axes == 2 && groups > 1 && x.extents[1].is(groups) && filters.extents[1].is(1) && filters.extents[0].is_number();
+  if (groups > 1 && axes != 2) c.refuse("groups are supported for images of two spatial axes only");
+  const std::string name = depthwise ? "depthwise_conv2d" : groups > 1 ? "grouped_conv2d" : "conv" + rank;
+  std::string options;
+  const auto option = [&](const char* member, const std::string& text, const char* otherwise) {
+    if (text != otherwise) options += (options.empty() ? "." : ", .") + std::string(member) + " = " + text;
+  };
+  option("stride", w.braces(w.strides), "1");
+  option("pad", w.padding(), axes == 3 ? "padding3d::same" : "padding::same");
+  option("dilation", w.braces(w.dilations), "1");
+  options = options.empty() ? "" : "conv" + rank + "_options{" + options + "}";
+  if (name != "conv2d") c.need_header((axes != 2 ? "ops/images/conv" + rank : "ops/images/" + name) + ".hpp");
+  // [out, in, height, width] to [height, width, in, out]; for depthwise filters, to [height, width, channels,
+  // multiplier].
+  std::vector<int> order(x.rank());
+  std::iota(order.begin(), order.end() - 2, 2);
+  order[axes] = 1, order[axes + 1] = 0;
+  const bool has_bias = c.has(2);
+  const bool constants =
+      filters.constant && filters.parameter && (!has_bias || (c.in[2]->constant && c.in[2]->parameter));
+  if (constants && !x.known() && (x.type == float32)) {
+    std::vector<weight> weights{permuted_weight("weights", filters, order)};
+    std::string sizes = w.size(kernel) + ", ";
+    if (depthwise) {
+      const std::int64_t multiplier = filters.extents[0].number() / groups;
+      weight& f = weights[0];
+      f.view = {groups, multiplier, kernel[0], kernel[1]};
+      f.order = {2, 3, 0, 1};
+      f.extents = permuted(f.view, f.order);
+      sizes += std::to_string(multiplier);
+      if (multiplier == 1 && options.empty()) sizes = w.size(kernel);
+    } else {
+      sizes += filters.extents[0].text() + (groups > 1 ? ", " + std::to_string(groups) : "");
+    }
+    if (has_bias) weights.push_back(permuted_weight("bias", *c.in[2], {0}));
+    if (name != "conv2d") c.need_header("nn/" + name + ".hpp");
+    c.layer("nn::" + name + "<" + sizes + (options.empty() ? "" : ", " + options) + ">",
+            has_bias ? "" : ".use_bias = false", weights);
+    return;
+  }
+  std::string filter = "transpose<" + joined(order) + ">({1})";
+  if (depthwise) {
+    const std::int64_t multiplier = filters.extents[0].number() / groups;
+    filter = "transpose<2, 3, 0, 1>(reshape<dims<" +
+             joined(std::vector<std::int64_t>{groups, multiplier, kernel[0], kernel[1]}) + ">>({1}))";
+  }
+  std::string arguments = options;
+  if (groups > 1 && !depthwise) arguments = std::to_string(groups) + (options.empty() ? "" : ", " + options);
+  c.text =
+      name + (arguments.empty() ? "" : "<" + arguments + ">") + "({0}, " + filter + ")" + (has_bias ? " + {2}" : "");
+}
+
+/// Texts: `max_pool{rank}<{window}>({0})`.
+void pooled(call& c) {
+  value& x = c.operand(0);
+  if (x.rank() < 3 || x.rank() > 5) c.refuse("images must have 1 to 3 spatial axes");
+  if (c.out.size() > 1) c.refuse("its indices are read");
+  window_shape w = windows_of(c, c.list("kernel_shape", {}));
+  c.number("storage_order", 0);
+  const bool average = c.from.op_type == "AveragePool", count = c.number("count_include_pad", 0) != 0;
+  if (std::any_of(w.dilations.begin(), w.dilations.end(), [](auto n) { return n != 1; }))
+    c.refuse("dilations are not supported");
+  if (count && c.number("ceil_mode", 0) != 0 && w.padded())
+    c.refuse("ceil_mode with count_include_pad is not supported");
+  integers extents{x.extents[0], x.extents[1]};
+  extents.insert(extents.end(), w.results.begin(), w.results.end());
+  c.result(0, extents, true);
+  const bool counted = average && count && w.padded();
+  std::string arguments = w.size(w.extents);
+  const bool padded = w.padded() || (w.same && !all_numbers(w.results));
+  if (w.strides != w.extents || padded || counted) arguments += ", " + w.size(w.strides);
+  if (padded || counted) arguments += ", " + w.padding();
+  if (counted) arguments += ", count_padding";
+  const std::size_t axes = x.rank() - 2;
+  if (axes != 2) c.need_header("ops/images/pooling" + std::to_string(axes) + "d.hpp");
+  c.holes["rank"] = std::to_string(axes) + "d";
+  c.holes["windows"] = arguments;
+}
+
+/// Texts: `mean<{axes}, keep_dims>({0})`.
+void pooled_globally(call& c) {
+  value& x = c.operand(0);
+  integers extents = x.extents;
+  std::vector<std::size_t> axes;
+  for (std::size_t i = 2; i < x.rank(); ++i) extents[i] = 1, axes.push_back(i - 1);
+  c.result(0, extents, true);
+  c.holes["axes"] = joined(axes);
+}
+
+void batch_normalized(call& c) {
+  same_extents(c);
+  value& x = c.operand(0);
+  const double epsilon = c.real("epsilon", 1e-5), momentum = c.real("momentum", 0.9);
+  if (c.number("training_mode", 0) != 0 || c.out.size() > 1)
+    c.refuse("training_mode is not supported: export the model for inference");
+  if (c.opset < 9 && c.number("spatial", 1) == 0) c.refuse("spatial = 0 is not supported");
+  bool constants = x.rank() > 1 && !x.known() && (x.type == float32 || x.type == float64);
+  for (const std::size_t i : {1u, 2u, 3u, 4u}) constants &= c.operand(i).constant && c.in[i]->parameter;
+  const auto exact = [](double f) { return digits(static_cast<float>(f)); };
+  if (constants && x.extents[1].is_number()) {
+    std::vector<weight> weights;
+    for (const auto& [i, name] : {std::pair(1u, "scale"), {2u, "offset"}, {3u, "moving_mean"}, {4u, "moving_variance"}})
+      weights.push_back(permuted_weight(name, *c.in[i], {0}));
+    c.layer(x.type == float32 ? "nn::batch_norm<>" : "nn::batch_norm<" + x.extents[1].text() + ", double>",
+            ".momentum = " + exact(momentum) + ", .epsilon = " + exact(epsilon), weights, true);
+    return;
+  }
+  c.need_header("ops/reduce/normalization.hpp");
+  c.text = "batch_normalization({0}, {3}, {4}, {1}, {2}, {.epsilon = " + exact(epsilon) + "})";
+}
+
+void layer_normalized(call& c) {
+  same_extents(c);
+  value& x = c.operand(0);
+  const std::size_t axis = c.axis(c.number("axis", -1), x.rank());
+  const double epsilon = c.real("epsilon", 1e-5);
+  c.number("stash_type", 1);
+  if (c.out.size() > 1) c.refuse("its mean or its deviation is read");
+  const auto exact = digits(static_cast<float>(epsilon));
+  const bool constants =
+      c.operand(1).constant && c.in[1]->parameter && c.has(2) && c.in[2]->constant && c.in[2]->parameter;
+  if (axis + 1 != x.rank()) c.refuse("it normalizes several axes");
+  if (constants && x.type == float32 && x.rank() > 1 && c.in[1]->rank() == 1 && c.in[2]->rank() == 1) {
+    c.layer("nn::layer_norm<>", ".epsilon = " + exact,
+            {permuted_weight("scale", *c.in[1], {0}), permuted_weight("offset", *c.in[2], {0})});
+    return;
+  }
+  c.need_header("ops/reduce/normalization.hpp");
+  c.text = c.has(2) ? "layer_normalization({0}, {1}, {2}, {.epsilon = " + exact + "})"
+                    : "layer_normalization({0}, {1}, zeros_like({1}), {.epsilon = " + exact + "})";
+}
+
+// ---- arrays ----
+
+void concatenated(call& c) {
+  const std::size_t rank = c.rank(), axis = c.axis(c.number("axis", 1), rank);
+  bool last = false;
+  for (const value* v : c.in) last |= v && v->last;
+  for (std::size_t i = 0; i < c.in.size(); ++i) c.reorder(i, last);
+  integers extents = c.operand(0).extents;
+  for (std::size_t i = 1; i < c.in.size(); ++i) extents[axis] = extents[axis] + c.extent(i, axis);
+  c.result(0, extents, last);
+  if (c.in.size() == 1) return c.pass(0);
+  c.holes["axis"] = std::to_string(c.physical_axis(0, axis));
+}
+
+void reshaped(call& c) {
+  const value& x = c.operand(0);
+  const integers& asked = c.known_integers(1);
+  const bool zero_is_zero = c.number("allowzero", 0) != 0;
+  integers extents;
+  std::optional<std::size_t> rest;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i].is(-1)) rest = i;
+    extents.push_back(asked[i].is(-1) ? integer(1) : asked[i].is(0) && !zero_is_zero ? c.extent(0, i) : asked[i]);
+  }
+  if (rest) {
+    const integer all = product_of(x.extents), others = product_of(extents);
+    const auto quotient = all.is(0) && others.is(0) ? std::optional<integer>(0) : exact_quotient(all, others);
+    if (!quotient)
+      c.refuse(importer::shape_text(x.extents) + " has no shape with an axis of -1 beside " + others.text(true) +
+               " elements");
+    extents[*rest] = *quotient;
+  }
+  // Without other axes of several elements, the order does not matter.
+  std::size_t long_axes = 0;
+  for (std::size_t i = 1; i < x.rank(); ++i) long_axes += !x.extents[i].is(1);
+  if (extents == x.extents) {
+    c.result(0, extents, x.last);
+    return c.pass(0);
+  }
+  if (long_axes > 1 || extents.empty()) c.reorder(0, false);
+  c.result(0, extents);
+  c.holes["dims"] = importer::dims_text(extents);
+}
+
+void flattened(call& c) {
+  const value& x = c.operand(0);
+  const std::int64_t given = c.number("axis", 1);
+  const std::size_t axis = given == static_cast<std::int64_t>(x.rank()) ? x.rank() : c.axis(given, x.rank());
+  const auto middle = x.extents.begin() + static_cast<std::ptrdiff_t>(axis);
+  const integers extents{product_of({x.extents.begin(), middle}), product_of({middle, x.extents.end()})};
+  std::size_t long_axes = 0;
+  for (std::size_t i = 1; i < x.rank(); ++i) long_axes += !x.extents[i].is(1);
+  if (long_axes > 1) c.reorder(0, false);
+  c.result(0, extents);
+  if (extents == x.extents) return c.pass(0);
+  c.holes["dims"] = importer::dims_text(extents);
+}
+
+void squeezed(call& c) {
+  const value& x = c.operand(0);
+  std::vector<std::int64_t> axes = c.list_or_operand("axes", 1);
+  std::vector<bool> gone(x.rank());
+  for (const std::int64_t a : axes) gone[c.axis(a, x.rank())] = true;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (axes.empty()) gone[i] = x.extents[i].is(1);
+    if (gone[i] && !x.extents[i].is(1))
+      c.refuse("axis " + std::to_string(i) + " has " + x.extents[i].text(true) + " elements, not 1");
+  }
+  if (x.last) {
+    std::vector<int> left;
+    for (const int axis : channel_order(x.rank(), true))
+      if (!gone[static_cast<std::size_t>(axis)]) left.push_back(axis);
+    if (!std::is_sorted(left.begin(), left.end())) c.reorder(0, false);
+  }
+  integers extents;
+  std::vector<std::size_t> at;
+  for (std::size_t i = 0; i < x.rank(); ++i)
+    if (gone[i])
+      at.push_back(c.physical_axis(0, i));
+    else
+      extents.push_back(x.extents[i]);
+  std::sort(at.begin(), at.end());
+  c.result(0, extents);
+  c.holes["dims"] = importer::dims_text(extents);
+  if (at.empty()) c.pass(0);
+}
+
+void unsqueezed(call& c) {
+  const value& x = c.operand(0);
+  const std::vector<std::int64_t> axes = c.list_or_operand("axes", 1);
+  const std::size_t rank = x.rank() + axes.size();
+  std::vector<bool> fresh(rank);
+  for (const std::int64_t a : axes) fresh[c.axis(a, rank)] = true;
+  integers extents;
+  for (std::size_t i = 0, from = 0; i < rank; ++i)
+    extents.push_back(fresh[i] || from == x.rank() ? integer(1) : x.extents[from++]);
+  c.result(0, extents);
+  c.holes["dims"] = importer::dims_text(extents);
+}
+
+void transposed(call& c) {
+  value& x = c.operand(0);
+  std::vector<std::int64_t> given(x.rank());
+  for (std::size_t i = 0; i < x.rank(); ++i) given[i] = static_cast<std::int64_t>(x.rank() - 1 - i);
+  given = c.list("perm", given);
+  std::vector<int> perm;
+  std::set<int> seen;
+  for (const std::int64_t a : given) perm.push_back(static_cast<int>(c.axis(a, x.rank()))), seen.insert(perm.back());
+  if (perm.size() != x.rank() || seen.size() != x.rank()) c.refuse("perm must contain each axis once");
+  const auto text_order = [&](bool last) {
+    std::vector<int> order;
+    for (const int axis : last ? permuted(perm, channel_order(x.rank(), true)) : perm)
+      order.push_back(x.last ? static_cast<int>(c.physical_axis(0, static_cast<std::size_t>(axis))) : axis);
+    return order;
+  };
+  const integers extents = permuted(x.extents, perm);
+  for (const bool last : {false, true}) {
+    const std::vector<int> order = text_order(last && x.rank() >= 3);
+    if (!std::is_sorted(order.begin(), order.end()) && !last) continue;
+    if (!std::is_sorted(order.begin(), order.end())) break;
+    c.result(0, extents, last);
+    if (x.known()) break;
+    return c.pass(0);
+  }
+  c.result(0, extents);
+  c.holes["perm"] = joined(text_order(false));
+}
+
+void expanded(call& c) {
+  const integers extents = broadcast_of(c, c.operand(0).extents, c.known_integers(1));
+  c.result(0, extents);
+  c.holes["dims"] = importer::dims_text(extents);
+  if (extents == c.in[0]->extents) c.pass(0);
+}
+
+void gathered(call& c) {
+  value &x = c.operand(0), &indices = c.operand(1);
+  const std::size_t axis = c.axis(c.number("axis", 0), x.rank());
+  integers extents(x.extents.begin(), x.extents.begin() + static_cast<std::ptrdiff_t>(axis));
+  extents.insert(extents.end(), indices.extents.begin(), indices.extents.end());
+  extents.insert(extents.end(), x.extents.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.extents.end());
+  c.result(0, extents);
+  if (x.constant && x.parameter && x.rank() == 2 && axis == 0 && x.uses == 1 && !indices.known() && x.type == float32) {
+    c.layer("nn::embedding<" + x.extents[0].text() + ", " + x.extents[1].text() + ">", "",
+            {permuted_weight("table", x, {0, 1})});
+    c.text.replace(c.text.find("{0}"), 3, "{1}");
+    return;
+  }
+  c.holes["axis"] = std::to_string(axis);
+  // Negative indices count from the end.
+  if (indices.elements && all_numbers(*indices.elements)) {
+    const auto index = [&](std::size_t i) {
+      const std::int64_t n = (*indices.elements)[i].number();
+      return n < 0 ? x.extents[axis] + integer(n) : integer(n);
+    };
+    if (indices.rank() == 0) {
+      c.text =
+          "squeeze<" + std::to_string(axis) + ">(slice<" + std::to_string(axis) + ", " + index(0).text() + ", 1>({0}))";
+      return;
+    }
+    for (std::size_t i = 0; i < indices.elements->size(); ++i) (*indices.elements)[i] = index(i);
+  } else {
+    c.need_header("ops/index/gather.hpp");
+    if (x.extents[axis].is_number() && !indices.known())
+      c.text = "gather<{axis}>({0}, select({1} < 0, {1} + " + x.extents[axis].text() + ", {1}))";
+  }
+}
+
+void sliced(call& c) {
+  const value& x = c.operand(0);
+  integers starts, ends, axes, steps;
+  if (c.opset < 10) {
+    for (const auto n : c.list("starts", {})) starts.emplace_back(n);
+    for (const auto n : c.list("ends", {})) ends.emplace_back(n);
+    for (const auto n : c.list("axes", {})) axes.emplace_back(n);
+  } else {
+    starts = c.known_integers(1), ends = c.known_integers(2);
+    if (c.has(3)) axes = c.known_integers(3);
+    if (c.has(4)) steps = c.known_integers(4);
+  }
+  if (axes.empty())
+    for (std::size_t i = 0; i < starts.size(); ++i) axes.emplace_back(static_cast<std::int64_t>(i));
+  if (steps.empty()) steps.assign(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    c.refuse("starts, ends, axes and steps must have equal lengths");
+  integers extents = x.extents;
+  std::string text = "{0}";
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const std::size_t axis = c.axis(axes[i].number(), x.rank());
+    const integer n = x.extents[axis];
+    const std::int64_t step = steps[i].number();
+    if (step == 0) c.refuse("a step is 0");
+    constexpr std::int64_t far = std::int64_t{1} << 30;
+    // A bound as an index from 0 to n, or -1 for steps that run backwards.
+    const auto bound = [&](const integer& given, bool is_end) -> integer {
+      if (!given.is_number()) return given;
+      const std::int64_t k = given.number();
+      if (n.is_number()) {
+        const std::int64_t low = step < 0 ? (is_end ? -1 : -1) : 0, high = step < 0 ? n.number() - 1 : n.number();
+        return std::clamp(k < 0 ? k + n.number() : k, low, high);
+      }
+      if (k >= far) return step < 0 ? n - integer(1) : n;
+      if (k <= -far) return step < 0 ? integer(-1) : integer(0);
+      return k < 0 ? n + integer(k) : integer(k);
+    };
+    const integer begin = bound(starts[i], false), end = bound(ends[i], true);
+    integer count = step > 0 ? floor_quotient(end - begin + integer(step - 1), integer(step))
+                             : floor_quotient(begin - end - integer(step + 1), integer(-step));
+    if (count.is_number() && count.number() < 0) count = 0;
+    extents[axis] = count;
+    const std::string at = std::to_string(c.physical_axis(0, axis));
+    if (count == n && step == 1) continue;
+    if (step == -1 && count == n) {
+      text = "reverse<" + at + ">(" + text + ")";
+    } else if (step == 1) {
+      text = "slice<" + at + ", " + begin.text() + ", " + count.text() + ">(" + text + ")";
+    } else {
+      if (!begin.is_number() || !count.is_number()) c.refuse("steps need static extents");
+      c.need_header("ops/arrays/strided_slice.hpp");
+      text =
+          "slice<" + at + ", " + count.text() + ", " + std::to_string(step) + ">(" + text + ", " + begin.text() + ")";
+    }
+  }
+  c.result(0, extents, x.last);
+  c.text = text;
+}
+
+void split_of(call& c) {
+  const value& x = c.operand(0);
+  const std::size_t axis = c.axis(c.number("axis", 0), x.rank());
+  const integer n = x.extents[axis];
+  std::vector<std::int64_t> parts = c.list_or_operand("split", 1);
+  const std::size_t count = c.from.outputs.size();
+  const auto asked = c.number("num_outputs", static_cast<std::int64_t>(count));
+  if (parts.empty() && n.is_number()) {
+    const std::int64_t each = (n.number() + asked - 1) / std::max<std::int64_t>(asked, 1);
+    for (std::size_t i = 0; i < count; ++i)
+      parts.push_back(std::clamp<std::int64_t>(n.number() - each * static_cast<std::int64_t>(i), 0, each));
+  }
+  if (parts.size() != count) c.refuse("the parts must be numbers, one for each result");
+  bool equal = n.is_number();
+  for (const std::int64_t part : parts) equal = equal && part == parts[0];
+  std::int64_t begin = 0;
+  const std::string at = std::to_string(c.physical_axis(0, axis));
+  for (std::size_t i = 0; i < c.out.size(); begin += parts[i++]) {
+    integers extents = x.extents;
+    extents[axis] = parts[i];
+    c.result(i, extents, x.last);
+    c.texts.push_back("slice<" + at + ", " + std::to_string(begin) + ", " + std::to_string(parts[i]) + ">({0})");
+  }
+  c.tuple = equal && count > 1 && c.out.size() == count;
+  if (!c.tuple) return;
+  c.texts.clear();
+  c.text = "split<" + at + ", " + std::to_string(count) + ">({0})";
+}
+
+void shape_of(call& c) {
+  const value& x = c.operand(0);
+  const auto rank = static_cast<std::int64_t>(x.rank());
+  std::int64_t from = c.number("start", 0), to = c.number("end", rank);
+  from = std::clamp<std::int64_t>(from < 0 ? from + rank : from, 0, rank);
+  to = std::clamp<std::int64_t>(to < 0 ? to + rank : to, from, rank);
+  if (c.of.op == "Size") {
+    c.result(0, {});
+    c.out[0]->elements = integers{product_of(x.extents)};
+    return;
+  }
+  c.result(0, {integer(to - from)});
+  c.out[0]->elements = integers(x.extents.begin() + from, x.extents.begin() + to);
+}
+
+void constant_of(call& c) {
+  if (const auto* a = c.find("value")) {
+    set_constant(*c.out[0], a->t);
+    return;
+  }
+  value& y = *c.out[0];
+  const bool reals = c.has_attribute("value_floats") || c.has_attribute("value_float");
+  const bool many = c.has_attribute("value_floats") || c.has_attribute("value_ints");
+  std::vector<std::byte> bytes;
+  const auto put = [&](const auto& x) {
+    const auto* at = reinterpret_cast<const std::byte*>(&x);
+    bytes.insert(bytes.end(), at, at + sizeof x);
+  };
+  if (const auto* a = c.find("value_floats"))
+    for (const float f : a->floats) put(f);
+  else if (const auto* b = c.find("value_float"))
+    put(b->f);
+  else if (const auto* d = c.find("value_ints"))
+    for (const std::int64_t n : d->ints) put(n);
+  else if (const auto* e = c.find("value_int"))
+    put(e->i);
+  else
+    c.refuse("constants of strings and sparse tensors are not supported");
+  auto& t = c.to.new_constant();
+  t.name = y.name;
+  t.type = reals ? float32 : int64;
+  if (many) t.extents = {static_cast<std::int64_t>(bytes.size() / (reals ? 4 : 8))};
+  t.own(std::move(bytes));
+  set_constant(y, t);
+}
+
+void constant_of_shape(call& c) {
+  const integers extents = c.known_integers(0);
+  const auto* a = c.find("value");
+  const int type = a ? a->t.type : static_cast<int>(float32);
+  if (a && count_of(a->t) != 1) c.refuse("value must have one element");
+  c.result(0, extents, false, type);
+  const std::string number = a ? element_text(a->t, 0) : "0.0f";
+  c.text = "fill<" + cpp_type(type) + ", " + importer::dims_text(extents) + ">(g, " + number + ")";
+  const integer count = product_of(extents);
+  if (a && (type == int64 || type == int32 || type == boolean) && count.is_number() && count.number() <= 65536)
+    c.out[0]->elements =
+        integers(static_cast<std::size_t>(count.number()), integer(static_cast<std::int64_t>(number_at(a->t, 0))));
+}
+
+}  // namespace tool::importer
