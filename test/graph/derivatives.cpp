@@ -138,6 +138,35 @@ BOOST_AUTO_TEST_CASE(custom_gradients_can_be_differentiated) {
         3);
 }
 
+BOOST_AUTO_TEST_CASE(custom_gradients_read_other_values) {
+  gradient_check check;
+  const auto x = check.input<dims<2, 3>>(-1, 1);
+  const auto w = check.input<vec3>(-1, 1);
+  // The gradient of p * q * r by the values that surround it, not by its parameters.
+  const auto product = [](auto p, auto q, auto r) {
+    return custom_gradient(
+        [](auto a, auto b, auto c) { return a * b * c; },
+        [=](auto up, auto, auto, auto, auto) { return std::tuple(up * q * r, up * p * r, up * p * q); }, p, q, r);
+  };
+  const auto u = let(exp(w));
+  check("in a graph", product(let(sum<0>(x)), u, w));
+  const auto body = [&](auto h, auto row) { return product(let(sin(h)), let(row + u), w); };
+  const auto looped = fold(body, w, rows(x));
+  check("in a scan", looped);
+  const auto [count, repeated] =
+      while_loop([](auto i, auto) { return i < 3; }, [&](auto i, auto h) { return std::tuple(i + 1, body(h, u)); },
+                 {.max_iterations = 4}, tensor<std::int32_t>(0), w);
+  check("in a loop", repeated);
+  const auto branch = [&](auto row) {
+    return cond(sum(row) > 0.0, [&] { return product(row, w, u); }, [&] { return row * w; });
+  };
+  check("in branches of a scan", map(branch, rows(x)));
+  check("in a gradient of its own",
+        custom_gradient([](auto v) { return exp(v); },
+                        [&](auto up, auto y, auto) { return product(let(up + 0.0 * u), y, let(0.0 * w + 1.0)); }, w));
+  check("recomputed", checkpointed([&](auto v) { return product(v, u, w); }, let(w * 2.0)));
+}
+
 BOOST_AUTO_TEST_CASE(checkpointed_functions_have_the_gradients_of_plain_ones) {
   gradient_check check;
   const auto x = check.input<many>(-1, 1, shape(2, 3));

@@ -35,11 +35,12 @@ inline sequence<char> nodes_down_to(const graph& g, symbol y, const sequence<cha
   return found;
 }
 
-struct recomputing_gradient final : recorded_gradient {
-  void set_gradients(gradient_context& c) const override;
+struct checkpointed_op : result_with_operands {
+  static constexpr const char* name = "checkpointed";
+  static void gradient(gradient_context&);
 };
 
-inline void recomputing_gradient::set_gradients(gradient_context& c) const {
+inline void checkpointed_op::gradient(gradient_context& c) {
   graph& g = graph_of(c.input(0));
   const std::size_t operands = c.node.inputs.size() - 1;
   const symbol y = c.input(0), upstream = c.upstream();
@@ -101,7 +102,7 @@ inline symbol record_checkpointed(symbol y, const sequence<symbol>& xs) {
     if (between[n])
       for (const value& in : g[n].def.inputs)
         if (ends[in.node] && !is_operation<constant_op>(g[in.node].def.op)) add(in);
-  return record_with_gradient(operands, new recomputing_gradient);
+  return weft::record<checkpointed_op>(operands, {y.info()});
 }
 
 }  // namespace detail

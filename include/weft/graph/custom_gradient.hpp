@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <tuple>
 
 #include <weft/graph/graph.hpp>
 #include <weft/graph/graph_of.hpp>
+#include <weft/graph/subgraphs.hpp>
 #include <weft/ops/check.hpp>
 #include <weft/ops/lowering.hpp>
 
@@ -18,9 +21,9 @@ namespace weft {
 ///     auto y = custom_gradient([](auto x) { return floor(x); },             // a straight-through estimator
 ///                              [](auto upstream, auto y, auto x) { return upstream; }, x);
 ///
-/// Only the xs have this gradient: what `forward` reads otherwise counts as constant. `backward` runs when a gradient
-/// is recorded, and can be differentiated again. The operands are nodes or expressions over nodes. In the body of a
-/// loop or branch, `backward` reads only its parameters: what else it needs must be an operand.
+/// Only the xs have this gradient: what `forward` reads otherwise counts as constant. `backward` is called once, when
+/// the call is recorded; it can read other values and be differentiated again. The operands are nodes or expressions
+/// over nodes.
 template <class Forward, class Backward, Expression... Xs>
 [[nodiscard]] auto custom_gradient(const Forward& forward, const Backward& backward, const Xs&... xs);
 
@@ -58,55 +61,52 @@ struct gradients_do_not_fit<std::tuple<Gradients...>, Xs...>
 
 WEFT_COLD_BEGIN
 
-/// Computes the gradients of a call of custom_gradient_op. The graph owns it.
-struct recorded_gradient : graph_owned {
-  virtual void set_gradients(gradient_context&) const = 0;
-};
-
-/// The first operand; the others receive gradients.
-struct custom_gradient_op {
-  static constexpr const char* name = "custom_gradient";
+/// A result and its operands, which alone have gradients. Yields the result.
+struct result_with_operands {
   static constexpr bool alias = true;
   static constexpr operand_use use(const node_def&, std::size_t operand) {
     return operand == 0 ? operand_use::read : operand_use::extents;
   }
-  static void gradient(gradient_context& g) { static_cast<const recorded_gradient*>(g.node.detail)->set_gradients(g); }
+};
+
+/// Inputs: the result, the operands, and what the gradient captured. The gradient is a subgraph whose parameters are
+/// the upstream gradient and the inputs.
+struct custom_gradient_op : result_with_operands {
+  static constexpr const char* name = "custom_gradient";
+  struct attributes {
+    attribute<std::uint32_t> backward;
+  };
+  static void gradient(gradient_context& g, const attributes& a) {
+    graph& where = graph_of(g.input(0));
+    sequence<symbol> parameters{g.upstream()};
+    for (std::size_t i = 0; i < g.node.inputs.size(); ++i) parameters.push_back(g.input(i));
+    const sequence<symbol> found = detail::copy_subgraph(where.subgraph_at(a.backward), where, parameters);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (g.needs_gradient(i + 1)) g.set_gradient(i + 1, found[i]);
+  }
 };
 
 namespace detail {
 
-/// Records y with a gradient for the operands that follow it.
-symbol record_with_gradient(const sequence<symbol>& y_and_operands, recorded_gradient* gradient);
-
-inline symbol record_with_gradient(const sequence<symbol>& y_and_operands, recorded_gradient* gradient) {
-  const symbol y = y_and_operands[0];
-  graph_of(y).whole().keep(gradient);
-  for (const symbol& x : y_and_operands) check_same_graph(custom_gradient_op::name, y.builder(), x);
-  return record_call(operation_of<custom_gradient_op>, y_and_operands.data(), y_and_operands.size(), {y.info()}, {},
-                     gradient);
-}
-
 template <class Backward, class Y, class... Xs>
-struct typed_gradient final : recorded_gradient {
-  explicit typed_gradient(const Backward& f) : backward(f) {}
-  Backward backward;
-
-  void set_gradients(gradient_context& g) const override { set(g, typename make_indices<sizeof...(Xs)>::type()); }
-
- private:
-  template <std::size_t... Index>
-  void set(gradient_context& g, indices<Index...>) const {
-    const auto found = backward(node_of<Y>(g.upstream()), node_of<Y>(g.input(0)), node_of<Xs>(g.input(Index + 1))...);
-    if constexpr (Expression<std::remove_const_t<decltype(found)>>)
-      set_one(g, 1, found);
-    else
-      (set_one(g, Index + 1, std::get<Index>(found)), ...);
-  }
-  template <class Gradient>
-  static void set_one(gradient_context& g, std::size_t operand, const Gradient& d) {
-    if (g.needs_gradient(operand)) g.set_gradient(operand, node_of<Gradient>(let(d).erased()).erased());
-  }
-};
+Y record_with_gradient(const Backward& backward, const Y& y, const Xs&... xs) {
+  graph& where = graph_of(y.erased());
+  for (const symbol& x : {xs.erased()...}) check_same_graph(custom_gradient_op::name, &where, x);
+  subgraph_recorder made(where, "gradient");
+  const auto parameter = [&]<class X>(const X& like) { return X(made.parameter(like.erased().info())); };
+  const std::tuple<Y, Y, Xs...> parameters{parameter(y), parameter(y), parameter(xs)...};
+  made.begin();
+  made.record_results(std::apply(backward, parameters));
+  node_def c;
+  c.op = &operation_of<custom_gradient_op>;
+  c.inputs = {y.erased().id(), xs.erased().id()...};
+  c.outputs = {y.erased().info()};
+  c.subgraphs = {made.number()};
+  add_captured(where, c);
+  c.subgraphs = {};  // no step runs it
+  c.attributes = words_of(custom_gradient_op::attributes{made.number()});
+  return Y(where.record(static_cast<node_def&&>(c)));
+}
 
 }  // namespace detail
 WEFT_COLD_END
@@ -154,9 +154,7 @@ auto custom_gradient(const Forward& forward, const Backward& backward, const Xs&
     using Y = detail::forward_type<Forward, Xs...>;
     return [&](const auto&... x) {
       const auto y = let(forward(x...));
-      return detail::node_of<Y>(detail::record_with_gradient(
-          {y.erased(), x.erased()...},
-          new detail::typed_gradient<Backward, Y, std::remove_cvref_t<decltype(x)>...>(backward)));
+      return detail::record_with_gradient(backward, Y(y), x...);
     }(let(xs)...);
   } else {
     return detail::after_mistake<float, dims<>>(xs...);
