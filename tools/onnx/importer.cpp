@@ -21,7 +21,7 @@ constexpr std::string_view reserved_words =
     "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this "
     "thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor "
     "xor_eq std weft nn g model net path v how graph node tensor dims dyn extent let constant transpose reshape slots "
-    "signals emit linux unix main stdin stdout stderr errno EOF NULL assert "
+    "g s argc argv flags result output signals emit linux unix main stdin stdout stderr errno EOF NULL assert "
     // Functions of texts that rules make.
     "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d conv1d conv2d conv3d grouped_conv2d "
     "depthwise_conv2d slice reverse squeeze fill gather batch_normalization layer_normalization zeros_like matvec "
@@ -132,7 +132,10 @@ std::string importer::text_of(value& v) {
   if (view.empty())
     for (const integer& n : v.extents) view.push_back(n.number());
   std::vector<int> order = v.order;
-  if (order.empty()) order = channel_order(view.size(), v.last);
+  if (order.empty()) {
+    order = channel_order(view.size(), true);
+    if (!v.last) std::iota(order.begin(), order.end(), 0);
+  }
   const std::vector<std::int64_t> result = permuted(view, order);
   integers extents(result.begin(), result.end());
   while (v.padded && !extents.empty() && extents[0].is(1)) extents.erase(extents.begin());

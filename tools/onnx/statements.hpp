@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "rules.hpp"
+
+/// Parts of rules whose results take several statements.
+namespace tool::importer {
+
+inline bool is_name(const std::string& text) {
+  for (const char each : text)
+    if (!is_word(each)) return false;
+  return !text.empty();
+}
+
+/// Writes a statement and returns the name of its value.
+inline std::string stated(call& c, const std::string& name, const std::string& text, const std::string& comment = "") {
+  const std::string unused = c.to.name_for(name);
+  c.to.add_statement({{unused}, c.filled(text), comment});
+  return unused;
+}
+
+/// Returns the name of operand i, which gets one if it is an expression.
+inline std::string named(call& c, std::size_t i, const std::string& name = "x") {
+  value& v = c.operand(i);
+  const std::string text = c.to.text_of(v);
+  if (is_name(text)) return text;
+  v.text = c.to.name_for(v.known() && !v.name.empty() ? v.name : name);
+  c.to.state(v, text);
+  return v.text;
+}
+
+/// Makes a text a result besides the first.
+inline void also(call& c, std::size_t i, const std::string& text, integers extents, bool last = false,
+                 int type = same_type) {
+  if (i >= c.out.size() || !c.out[i]) return;
+  c.result(i, std::move(extents), last, type);
+  c.out[i]->text = is_name(text) ? text : stated(c, c.from.outputs[i], text);
+  c.out[i]->stated = true;
+}
+
+/// Returns the text of a constant that the importer has computed.
+inline std::string constant_text(call& c, const std::string& name, const std::vector<std::int64_t>& extents,
+                                 const std::vector<double>& numbers, int type = float32) {
+  auto& t = c.to.new_constant();
+  t.name = (c.from.outputs.empty() ? std::string() : c.from.outputs[0]) + "/" + name;
+  t.type = type;
+  t.extents = extents;
+  std::vector<std::byte> bytes;
+  const auto put = [&](auto x) {
+    const auto* const at = reinterpret_cast<const std::byte*>(&x);
+    bytes.insert(bytes.end(), at, at + sizeof x);
+  };
+  for (const double x : numbers) {
+    if (type == float32) put(static_cast<float>(x));
+    if (type == float64) put(x);
+    if (type == int32) put(static_cast<std::int32_t>(x));
+    if (type == int64) put(static_cast<std::int64_t>(x));
+  }
+  t.own(std::move(bytes));
+  value v;
+  v.name = name;
+  v.uses = 1;
+  set_constant(v, t);
+  const std::string text = c.to.text_of(v);  // with braces, which are not holes
+  if (is_name(text)) return text;
+  const std::string unused = c.to.name_for(name);
+  c.to.add_statement({{unused}, text, ""});
+  return unused;
+}
+
+inline std::string list_text(const std::vector<std::int64_t>& all) {
+  std::string text;
+  for (const std::int64_t n : all) text += (text.empty() ? "" : ", ") + std::to_string(n);
+  return text;
+}
+
+inline std::string reshape_text(const integers& extents, const std::string& of) {
+  return "reshape<" + importer::dims_text(extents) + ">(" + of + ")";
+}
+
+}  // namespace tool::importer
