@@ -49,7 +49,7 @@ void import_file(options o) {
   std::error_code failed;
   std::filesystem::create_directories(o.folder, failed);
   const std::string base = o.folder + "/" + o.name;
-  if (!all.members.empty()) write_weights(all, base + ".safetensors");
+  write_weights(all, base + ".safetensors");
   if (o.program) write_file(base + ".cpp", program_text(all));
   write_file(base + ".hpp", header_text(all));
   std::printf("%s.hpp: %zu layers and variables\n", base.c_str(), all.members.size());
