@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <weft/nn.hpp>
 #include <weft/nn/attention.hpp>
+#include <weft/nn/rotary.hpp>
 #include <weft/weft.hpp>
 
 #include "errors.hpp"
@@ -63,8 +64,8 @@ auto fed(const operands<T>& o, std::int32_t first, std::int32_t second, bool nan
 }
 
 /// Compares a call, and the gradients of the script's loss, with the numbers under a name.
-template <int KeyWidth, int ValueWidth, class T>
-void check(const std::string& name, operands<T>& o, const attention<T>& layer, const node<T, query_dims>& y,
+template <int KeyWidth, int ValueWidth, class T, class Layer>
+void check(const std::string& name, operands<T>& o, const Layer& layer, const node<T, query_dims>& y,
            std::int32_t first = 0, std::int32_t second = 0) {
   BOOST_TEST_CONTEXT(name) {
     const auto values = fed(o, first, second, name == "cross_lengths");
@@ -131,6 +132,17 @@ void check_all() {
     const attention<T> layer;
     check<3, 5, T>("cross_mask", o, layer, layer(o.query, o.key, o.value, nn::mask(o.mask)));
   }
+  using one_head = nn::multi_head_attention<1, nn::deduced, T>;
+  {
+    operands<T> o;
+    const one_head layer{.causal = true, .rotary = nn::rotary{}};
+    check<width, width, T>("rotary", o, layer, layer(o.query));
+  }
+  {
+    operands<T> o;
+    const one_head layer{.causal = true, .rotary = nn::rotary{.base = 100, .interleaved = true}};
+    check<width, width, T>("rotary_pairs", o, layer, layer(o.query));
+  }
 }
 
 }  // namespace
@@ -138,6 +150,12 @@ void check_all() {
 BOOST_AUTO_TEST_CASE(attention_is_that_of_pytorch) {
   check_all<double>();
   check_all<float>();
+}
+
+BOOST_AUTO_TEST_CASE(rotary_positions_need_pairs_of_features) {
+  operands<float> o;
+  const attention<float> layer{.rotary = nn::rotary{}};
+  test::failure(error_code::invalid_argument, [&] { layer(o.query); });
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_those_of_finite_differences) {

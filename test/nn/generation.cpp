@@ -17,6 +17,7 @@
 #include <weft/nn/gpt2.hpp>
 #include <weft/nn/kv_cache.hpp>
 #include <weft/nn/positions.hpp>
+#include <weft/nn/rotary.hpp>
 #include <weft/nn/transformer.hpp>
 #include <weft/ops/products/attention.hpp>
 #include <weft/weft.hpp>
@@ -408,9 +409,10 @@ BOOST_AUTO_TEST_CASE(a_beam_of_one_text_is_greedy) {
   for (std::size_t i = 0; i < 3; ++i) BOOST_CHECK(found[i][0].tokens == greedy()[i]);
 }
 
-/// A stack of transformer layers, with caches or without.
+/// A stack of transformer layers with rotary positions, with caches or without.
 struct stack {
-  nn::transformer_encoder<nn::transformer_encoder_layer<2, 16>, 2> encoder{{.norm_first = true, .causal = true}};
+  nn::transformer_encoder<nn::transformer_encoder_layer<2, 16>, 2> encoder{
+      {.norm_first = true, .causal = true, .rotary = nn::rotary{.base = 100}}};
   std::array<nn::kv_cache<2, 4, 8>, 2> caches;
 };
 

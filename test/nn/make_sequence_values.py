@@ -142,5 +142,35 @@ attention("cross", query(), numbers(16, 2, 4, 3, scale=64.0), numbers(17, 2, 4, 
 attention("cross_lengths", query(), numbers(16, 2, 4, 3, scale=64.0), numbers(17, 2, 4, 5, scale=64.0), valid=[4, 2])
 attention("cross_mask", query(), numbers(16, 2, 4, 3, scale=64.0), numbers(17, 2, 4, 5, scale=64.0), attn_mask=mask)
 
+
+
+def rotary_attention(name, base, interleaved):
+    """Causal attention of one head, whose queries and keys are turned as in Hugging Face's Llama and GPT-J."""
+    x = query().requires_grad_()
+    weights = [numbers(20 + i, embed, embed).requires_grad_() for i in range(4)]
+    biases = [numbers(30 + i, embed).requires_grad_() for i in range(4)]
+    q, k, v = (x @ weights[i] + biases[i] for i in range(3))
+    angles = torch.arange(5)[:, None] / base ** (torch.arange(0, embed, 2) / embed)
+    angles = torch.repeat_interleave(angles, 2, -1) if interleaved else torch.cat((angles, angles), -1)
+
+    def turned(t):
+        if interleaved:
+            other = torch.stack((-t[..., 1::2], t[..., ::2]), -1).flatten(-2)
+        else:
+            other = torch.cat((-t[..., embed // 2:], t[..., :embed // 2]), -1)
+        return t * angles.cos() + other * angles.sin()
+
+    y = torch.nn.functional.scaled_dot_product_attention(turned(q), turned(k), v, is_causal=True) @ weights[3] + biases[3]
+    (y * numbers(40, *y.shape)).sum().backward()
+    emit(f"{name}_y", y)
+    emit(f"{name}_d_query", x.grad)
+    for i in range(4):
+        emit(f"{name}_d_weights_{i}", weights[i].grad)
+        emit(f"{name}_d_bias_{i}", biases[i].grad)
+
+
+rotary_attention("rotary", 10000, False)
+rotary_attention("rotary_pairs", 100, True)
+
 sys.stdout.write("Made by make_sequence_values.py with PyTorch " + torch.__version__.split("+")[0] + "\n" +
                  "\n".join(out) + "\n")

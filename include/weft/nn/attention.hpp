@@ -44,6 +44,21 @@ struct mask_does_not_fit
     : mistake<!(X::symbolic && std::is_same_v<value_t<X>, bool> &&
                 detail::mask_fits(dims_t<X>::spec, Query::spec[0], Heads, Query::spec[1], Key::spec[1]))> {};
 
+/// How attention turns queries and keys by their positions: not at all, or by nn::rotary (nn/rotary.hpp).
+template <Element T>
+struct rotary_option {
+  double base = 0;
+  bool interleaved = false;
+  /// Turns x [batch, heads, steps, width], whose first steps have the positions `first`, [batch], or 0 for a number.
+  symbol (*turn)(const rotary_option&, const symbol& x, const symbol& first) = nullptr;
+
+  constexpr rotary_option() = default;
+  template <class Rotary>
+    requires requires { &Rotary::template turn<T>; }
+  constexpr rotary_option(const Rotary& r)
+      : base(r.base), interleaved(r.interleaved), turn(&Rotary::template turn<T>) {}
+};
+
 namespace detail {
 
 /// A call of multi_head_attention, in symbols. `lengths` is a plain number if the call has no lengths.
@@ -76,7 +91,8 @@ inline symbol split_heads(const symbol& x, std::int64_t heads) {
 }
 
 template <class T>
-symbol record_attention(const attention_call& s, const layer_state& layer, std::initializer_list<parameter_request> p) {
+symbol record_attention(const attention_call& s, const rotary_option<T>& rotary, const layer_state& layer,
+                        std::initializer_list<parameter_request> p) {
   gpu::compile_kernels<matmul_op, T>();
   gpu::compile_kernels<gpu::moves, T>();
   gpu::compile_kernels<softmax_op, T>();
@@ -95,8 +111,11 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
     key = without_padding<T>(valid, s.key);
     value = s.value.id() == s.key.id() ? key : without_padding<T>(valid, s.value);
   }
-  const symbol q = split_heads(project<T>(s.query, call[0], bias(0)), s.heads);
-  const symbol k = split_heads(project<T>(key, call[1], bias(1)), s.heads);
+  const auto turned = [&](const symbol& x) {
+    return rotary.turn ? rotary.turn(rotary, x, s.caches ? s.caches->positions : symbol()) : x;
+  };
+  const symbol q = turned(split_heads(project<T>(s.query, call[0], bias(0)), s.heads));
+  const symbol k = turned(split_heads(project<T>(key, call[1], bias(1)), s.heads));
   const symbol v = split_heads(project<T>(value, call[2], bias(2)), s.heads);
 
   if (s.caches) {
@@ -123,7 +142,7 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
   return call.result(project<T>(reshape(heads, s.query.extents()), call[3], bias(3)));
 }
 
-WEFT_INSTANTIATE(symbol record_attention<float>(const attention_call&, const layer_state&,
+WEFT_INSTANTIATE(symbol record_attention<float>(const attention_call&, const rotary_option<float>&, const layer_state&,
                                                 std::initializer_list<parameter_request>));
 
 template <class Query, class Key, int Heads, class... Masks>
@@ -180,12 +199,13 @@ using attention_mistake = decltype(detail::find_attention_mistake<Query, Key, Va
 /// In torch, query_weights, key_weights and value_weights are the transposed thirds of in_proj_weight in this order, or
 /// q_proj_weight', k_proj_weight' and v_proj_weight'; their biases are the thirds of in_proj_bias, and output_weights
 /// is out_proj.weight'. Head h has features / Heads columns, beginning at h * features / Heads. Weights are initialized
-/// with glorot_uniform, biases with 0.
+/// with glorot_uniform, biases with 0. `.rotary = nn::rotary{}` turns queries and keys by their positions.
 template <int Heads, int In = deduced, Element T = float>
 struct multi_head_attention {
   bool use_bias = true;
   bool causal = false;
   double dropout = 0;
+  rotary_option<T> rotary{};
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer bias_init = init::zeros{};
   layer_state state{detail::layer_class::attention};
@@ -245,7 +265,7 @@ struct multi_head_attention {
   symbol record(const detail::attention_call& s) const {
     const std::int64_t width = s.query.extents()[2];
     return detail::record_attention<T>(
-        s, state,
+        s, rotary, state,
         {{"query_weights", shape(width, width), weights_init, query_weights},
          {"key_weights", shape(s.key.extents()[2], width), weights_init, key_weights},
          {"value_weights", shape(s.value.extents()[2], width), weights_init, value_weights},

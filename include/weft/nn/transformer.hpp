@@ -31,6 +31,7 @@ struct transformer_options {
   double feedforward_dropout = dropout;  ///< of the activations between the two dense layers
   double epsilon = 1e-5;
   activation_option<T> activation = nn::relu;
+  rotary_option<T> rotary{};  ///< of self-attention: nn::rotary{} (nn/rotary.hpp)
   stored_initializer weights_init = init::glorot_uniform{};
 };
 
@@ -105,7 +106,8 @@ struct transformer_layer {
   using norm = layer_norm<deduced, T>;
 
   options_type options{};
-  attention self_attn = attention_with(options, options.causal), multihead_attn = attention_with(options, false);
+  attention self_attn = attention_with(options, options.causal, options.rotary);
+  attention multihead_attn = attention_with(options, false, {});
   dense<Feedforward, deduced, T> linear1{
       .use_bias = options.use_bias, .activation = options.activation, .weights_init = options.weights_init};
   dense_like<T> linear2{.use_bias = options.use_bias, .weights_init = options.weights_init};
@@ -154,8 +156,12 @@ struct transformer_layer {
   }
 
  private:
-  static attention attention_with(const options_type& o, bool causal) {
-    return {.use_bias = o.use_bias, .causal = causal, .dropout = o.attention_dropout, .weights_init = o.weights_init};
+  static attention attention_with(const options_type& o, bool causal, const rotary_option<T>& rotary) {
+    return {.use_bias = o.use_bias,
+            .causal = causal,
+            .dropout = o.attention_dropout,
+            .rotary = rotary,
+            .weights_init = o.weights_init};
   }
   /// x + block(normalize(x)) if the norm is first, else normalize(x + block(x)).
   template <class X, class Block>

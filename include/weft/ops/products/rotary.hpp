@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <cmath>
+#include <cstddef>
 
 #include <weft/ops/arrays/counted.hpp>
 #include <weft/ops/arrays/expand_dims.hpp>
 #include <weft/ops/arrays/roll.hpp>
 #include <weft/ops/products/attention.hpp>
+#include <weft/ops/products/rotary_pairs.hpp>
+#include <weft/tensor/sequence.hpp>
 
 /// Rotary positions of queries and keys. Not part of <weft/weft.hpp>.
 namespace weft {
-
-/// The options of rotary.
-struct rotary_options {
-  double base = 10000;       ///< pair i turns by position * base^(-2 i / width)
-  bool interleaved = false;  ///< pairs are features 2 i and 2 i + 1 (GPT-J); otherwise i and i + width / 2 (Llama)
-};
 
 /// Rotary positions need queries or keys [batch, heads, steps, width] of floating point, whose width is an even number.
 template <class T, class D>
@@ -64,14 +60,14 @@ template <Expression X, detail::QueryPosition... P>
     return cast<T>(rotary(cast<float>(e), options, position...));
   } else {
     constexpr int width = static_extent<X, 3>(), half = width / 2;
-    tensor<T, dims<width>> rates{}, signs{};
-    tensor<bool, dims<width>> second{};
-    for (int c = 0; c < width; ++c) {
-      const int pair = options.interleaved ? c / 2 : c % half;
-      rates.data()[c] = static_cast<T>(std::pow(options.base, -static_cast<double>(pair) / half));
-      second.data()[c] = options.interleaved ? c % 2 == 1 : c >= half;
-      signs.data()[c] = second.data()[c] ? T(1) : T(-1);
-    }
+    const detail::rotary_pairs<T> pairs(options, width);
+    const auto as_tensor = []<class Value>(const sequence<Value>& values) {
+      tensor<Value, dims<width>> to{};
+      for (std::size_t c = 0; c < values.size(); ++c) to.data()[c] = values[c];
+      return to;
+    };
+    const auto rates = as_tensor(pairs.rates), signs = as_tensor(pairs.signs);
+    const auto second = as_tensor(pairs.second);
     const auto x = materialize(e);
     const auto others = options.interleaved ? materialize(select(second, roll<3>(x, 1), roll<3>(x, -1)))
                                             : materialize(roll<3>(x, half));
