@@ -27,6 +27,7 @@ WEFT_COLD_BEGIN
 /// number, or the last one if there is none; for a predicate, the first if it is true, otherwise the second.
 struct cond_op {
   static constexpr const char* name = "cond";
+  static constexpr const char* onnx = "cond()";
   static kernel* prepare(const prepare_context&);
   static void gradient(gradient_context&);
 };

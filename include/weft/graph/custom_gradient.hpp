@@ -63,6 +63,7 @@ WEFT_COLD_BEGIN
 
 /// A result and its operands, which alone have gradients. Yields the result.
 struct result_with_operands {
+  static constexpr const char* onnx = "a";
   static constexpr bool alias = true;
   static constexpr operand_use use(const node_def&, std::size_t operand) {
     return operand == 0 ? operand_use::read : operand_use::extents;

@@ -52,6 +52,7 @@ struct kept_text : graph_owned {
 /// The operand, after a check of its elements.
 struct check_numerics_op {
   static constexpr const char* name = "check_numerics";
+  static constexpr const char* onnx = "a";
   static kernel* prepare(const prepare_context&);
   static void gradient(gradient_context&);
   static bool in_place(const node_def&, const value_info*, const value_info&) { return true; }

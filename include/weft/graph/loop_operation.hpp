@@ -28,6 +28,7 @@ namespace weft {
 /// loop kept.
 struct loop_op {
   static constexpr const char* name = "while_loop";
+  static constexpr const char* onnx = "loop()";
   static constexpr std::int64_t unbounded = -1;
   struct attributes {
     attribute<std::int64_t> max_iterations;  ///< unbounded, a number, or the code of a named extent

@@ -67,9 +67,10 @@ struct softmax_activation {
 namespace detail {
 
 // The parameter of an activation is a number, which has no gradient.
-#define WEFT_PARAMETRIC(function, is_cheap, value, slope)                \
+#define WEFT_PARAMETRIC(function, form, is_cheap, value, slope)          \
   struct function##_of {                                                 \
     static constexpr const char* name = #function;                       \
+    static constexpr const char* onnx = form;                            \
     static constexpr bool cheap = is_cheap, floating_only = true;        \
     template <class V>                                                   \
     WEFT_HOST_DEVICE static constexpr V apply(V x, V p) {                \
@@ -86,14 +87,18 @@ namespace detail {
     }                                                                    \
   };
 using math::select;
-WEFT_PARAMETRIC(leaky_relu, true, select(x > V(0), x, p* x), select(x > V(0), V(1), p))
-WEFT_PARAMETRIC(elu, false, select(x > V(0), x, p* math::expm1(math::minimum(x, V(0)))), select(x > V(0), V(1), y + p))
-WEFT_PARAMETRIC(celu, false, select(x > V(0), x, p* math::expm1(math::minimum(x, V(0)) / p)),
-                select(x > V(0), V(1), y / p + V(1)))
-WEFT_PARAMETRIC(hard_tanh, true, select(x <= -p, -p, select(x >= p, p, x)),
+WEFT_PARAMETRIC(leaky_relu, "Where(Less(0, a), a, Mul(b, a))", true, select(x > V(0), x, p* x),
+                select(x > V(0), V(1), p))
+WEFT_PARAMETRIC(elu, "Where(Less(0, a), a, Mul(b, Sub(Exp(Min(a, 0)), 1)))", false,
+                select(x > V(0), x, p* math::expm1(math::minimum(x, V(0)))), select(x > V(0), V(1), y + p))
+WEFT_PARAMETRIC(celu, "Where(Less(0, a), a, Mul(b, Sub(Exp(Div(Min(a, 0), b)), 1)))", false,
+                select(x > V(0), x, p* math::expm1(math::minimum(x, V(0)) / p)), select(x > V(0), V(1), y / p + V(1)))
+WEFT_PARAMETRIC(hard_tanh, "Max(Min(a, b), Neg(b))", true, select(x <= -p, -p, select(x >= p, p, x)),
                 select(x <= -p, V(0), select(x >= p, V(0), V(1))))
-WEFT_PARAMETRIC(hard_shrink, true, select(math::abs(x) <= p, V(0), x), select(math::abs(x) <= p, V(0), V(1)))
-WEFT_PARAMETRIC(soft_shrink, true, x - math::minimum(math::maximum(x, -p), p), select(math::abs(x) <= p, V(0), V(1)))
+WEFT_PARAMETRIC(hard_shrink, "Where(LessOrEqual(Abs(a), b), 0, a)", true, select(math::abs(x) <= p, V(0), x),
+                select(math::abs(x) <= p, V(0), V(1)))
+WEFT_PARAMETRIC(soft_shrink, "Sub(a, Min(Max(a, Neg(b)), b))", true, x - math::minimum(math::maximum(x, -p), p),
+                select(math::abs(x) <= p, V(0), V(1)))
 #undef WEFT_PARAMETRIC
 
 }  // namespace detail

@@ -11,6 +11,7 @@ namespace weft {
 /// Returns the same elements with other extents (tf.reshape). No copy: the result is the operand's buffer.
 struct reshape_op {
   static constexpr const char* name = "reshape";
+  static constexpr const char* onnx = "Reshape(a, resized)";
   static constexpr bool alias = true;
   static void gradient(gradient_context& g) { g.set_gradient(0, reshape(g.upstream(), g.input(0).extents())); }
 };
@@ -18,12 +19,14 @@ struct reshape_op {
 /// The operand under another name (tf.identity).
 struct identity_op : reshape_op {
   static constexpr const char* name = "identity";
+  static constexpr const char* onnx = "a";
   static constexpr operation_id id{"weft.identity"};
 };
 
 /// The operand, with no gradient (tf.stop_gradient).
 struct stop_gradient_op {
   static constexpr const char* name = "stop_gradient";
+  static constexpr const char* onnx = "a";
   static constexpr operation_id id{"weft.stop_gradient"};
   static constexpr bool alias = true;
   static void gradient(gradient_context&) {}

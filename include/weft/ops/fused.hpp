@@ -346,9 +346,9 @@ void expand_gradient(const symbol* arguments, const std::uint64_t* literals, sym
 WEFT_COLD_END
 
 template <class S>
-inline constexpr skeleton::token_list tokens_of = [] {
-  skeleton::token_list to;
-  list(static_cast<S*>(nullptr), to);
+inline constexpr auto tokens_of = [] {
+  skeleton::token_list<skeleton::length_of<S>> to{};
+  list(static_cast<S*>(nullptr), to.tokens);
   return to;
 }();
 

@@ -59,6 +59,7 @@ symbol record_reduction(symbol x, axis_set, device::reduce_op, const fused_reduc
 /// detail: the expression, of type `fused`.
 struct elementwise_op {
   static constexpr const char* name = "map";
+  static constexpr const char* onnx = "map()";
   static constexpr fusion_kind fusion = fusion_kind::expression;
 
   static kernel* prepare(const prepare_context&);
@@ -72,6 +73,7 @@ struct elementwise_op {
 /// detail: the expression, of type `fused_reduction`.
 struct reduction_op {
   static constexpr const char* name = "reduce";
+  static constexpr const char* onnx = "reduce()";
   static constexpr operation_id id{"weft.reduce"};
   struct attributes {
     attribute<std::int64_t> reduced;  ///< one bit for each axis
@@ -118,6 +120,7 @@ struct elementwise_gradient_op {
 /// A constant value; its extents may be known only when a step runs. literals: the number, a double.
 struct fill_op {
   static constexpr const char* name = "fill";
+  static constexpr const char* onnx = "fill()";
   static kernel* prepare(const prepare_context&);
 };
 

@@ -316,6 +316,8 @@ struct operation {
   const operation* row_sums = nullptr;
   /// Returns true if a sum of many such calls equals one call on operands stacked along a new first axis; null: false.
   bool (*stacks)(const node_def&) = nullptr;
+  /// How ONNX expresses the operation (onnx/forms.hpp); null if it does not.
+  const char* onnx = nullptr;
   /// Creates a kernel that includes the operations absorbed by this one.
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&) = nullptr;
 };
@@ -393,6 +395,7 @@ constexpr operation declare() {
   if constexpr (requires { &Op::attributes_text; }) o.attributes_text = Op::attributes_text;
   if constexpr (requires { Op::update; }) o.update = Op::update;
   if constexpr (requires { Op::row_sums; }) o.row_sums = Op::row_sums;
+  if constexpr (requires { Op::onnx; }) o.onnx = Op::onnx;
   if constexpr (requires { &Op::stacks; }) o.stacks = Op::stacks;
   if constexpr (requires { &Op::prepare_fused; }) o.prepare_fused = detail::prepare_fused_declared<Op>;
   return o;

@@ -258,25 +258,44 @@ struct token {
   int number = 0;                   // the number of operands, or the index of an argument; ~index for a constant
   formula_id formula{};
   dtype type{};
+  const char* onnx = nullptr;  // of an operation: how ONNX expresses it; null if it does not (onnx/forms.hpp)
 };
 
+template <class Op>
+constexpr const char* onnx_form_of() {
+  if constexpr (requires { Op::onnx; })
+    return Op::onnx;
+  else
+    return nullptr;
+}
+
+/// The number of tokens.
+template <class S>
+inline constexpr std::size_t length_of = 1;
+template <class Op, class T, class... S>
+inline constexpr std::size_t length_of<apply<Op, T, S...>> = 1 + (length_of<S> + ...);
+
+template <std::size_t Length>
 struct token_list {
-  token tokens[64];
-  std::size_t count = 0;
+  token tokens[Length];
 };
 
+// Each writes its tokens, and returns the place behind them.
 template <int Index, class T>
-constexpr void list(argument<Index, T>*, token_list& to) {
-  to.tokens[to.count++] = {nullptr, Index, {}, dtype_of<T>};
+constexpr token* list(argument<Index, T>*, token* to) {
+  *to = {nullptr, Index, {}, dtype_of<T>};
+  return to + 1;
 }
 template <int Index, class T>
-constexpr void list(constant<Index, T>*, token_list& to) {
-  to.tokens[to.count++] = {nullptr, ~Index, {}, dtype_of<T>};
+constexpr token* list(constant<Index, T>*, token* to) {
+  *to = {nullptr, ~Index, {}, dtype_of<T>};
+  return to + 1;
 }
 template <class Op, class T, class... S>
-constexpr void list(apply<Op, T, S...>*, token_list& to) {
-  to.tokens[to.count++] = {Op::name, static_cast<int>(sizeof...(S)), id_of_formula<Op>, dtype_of<T>};
-  (list(static_cast<S*>(nullptr), to), ...);
+constexpr token* list(apply<Op, T, S...>*, token* to) {
+  *to++ = {Op::name, static_cast<int>(sizeof...(S)), id_of_formula<Op>, dtype_of<T>, onnx_form_of<Op>()};
+  ((to = list(static_cast<S*>(nullptr), to)), ...);
+  return to;
 }
 
 WEFT_COLD_BEGIN

@@ -53,6 +53,7 @@ WEFT_COLD_BEGIN
 /// Repeats an operand to fill the output's extents.
 struct broadcast_to_op {
   static constexpr const char* name = "broadcast_to";
+  static constexpr const char* onnx = "Expand(a, shape)";
 
   static strided_copies copies(const prepare_context&);
   static void gradient(gradient_context&);

@@ -31,6 +31,7 @@ struct joined_axes {
 /// Joins operands along an axis or a diagonal, whose other elements are 0.
 struct concat_op {
   static constexpr const char* name = "concat";
+  static constexpr const char* onnx = "concat()";
   static constexpr operation_id id{"weft.concat"};
   using attributes = joined_axes;
 
@@ -50,6 +51,7 @@ struct concat_op {
 /// Splits an axis or a diagonal into parts; the outputs determine the extents of each part.
 struct split_op {
   static constexpr const char* name = "split";
+  static constexpr const char* onnx = "split()";
   static constexpr operation_id id{"weft.split"};
   using attributes = joined_axes;
 

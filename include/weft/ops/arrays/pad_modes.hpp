@@ -52,6 +52,7 @@ WEFT_COLD_BEGIN
 /// Pads an axis by its own elements.
 struct pad_border_op {
   static constexpr const char* name = "pad";
+  static constexpr const char* onnx = "pad_border()";
   struct attributes {
     attribute<std::size_t> axis;
     attribute<pad_mode> mode;

@@ -13,6 +13,7 @@ namespace weft {
 template <class T>
 struct range_op {
   static constexpr const char* name = "range";
+  static constexpr const char* onnx = "range()";
   static kernel* prepare(const prepare_context& p) { return new detail::range_kernel<T>(p); }
 };
 

@@ -11,6 +11,7 @@ WEFT_COLD_BEGIN
 /// Reversal is its own inverse, and its own gradient.
 struct reverse_op {
   static constexpr const char* name = "reverse";
+  static constexpr const char* onnx = "reverse()";
   struct attributes {
     attribute<std::int64_t> axes;  ///< one bit for each axis
   };

@@ -14,6 +14,7 @@ WEFT_COLD_BEGIN
 /// The attributes are the places for each axis.
 struct roll_op {
   static constexpr const char* name = "roll";
+  static constexpr const char* onnx = "roll()";
   struct attributes {
     attribute<std::int64_t> by[max_rank];
   };

@@ -108,6 +108,7 @@ WEFT_COLD_BEGIN
 /// Takes part of an axis: as many elements as the output has, starting at `begin`.
 struct slice_op {
   static constexpr const char* name = "slice";
+  static constexpr const char* onnx = "slice()";
   struct attributes {
     attribute<std::size_t> axis;
     attribute<std::int64_t> begin, step = 1;
@@ -120,6 +121,7 @@ struct slice_op {
 /// Places an operand among equal elements, given by their bits, starting at `before` of an axis.
 struct pad_op {
   static constexpr const char* name = "pad";
+  static constexpr const char* onnx = "pad()";
   struct attributes {
     attribute<std::size_t> axis;
     attribute<std::int64_t> before, step = 1, bits = 0;

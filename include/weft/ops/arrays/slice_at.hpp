@@ -12,6 +12,7 @@ namespace weft {
 template <class T>
 struct slice_at_op {
   static constexpr const char* name = "slice_at";
+  static constexpr const char* onnx = "slice_at()";
   using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {

@@ -132,6 +132,7 @@ struct box_attributes {
 /// Takes the box.
 struct strided_slice_op {
   static constexpr const char* name = "strided_slice";
+  static constexpr const char* onnx = "strided_slice()";
   using attributes = box_attributes;
 
   static strided_copies copies(const prepare_context& p, const attributes& a) {

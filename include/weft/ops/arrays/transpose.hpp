@@ -32,6 +32,7 @@ WEFT_COLD_BEGIN
 /// The attributes are the operand's axes in their new order.
 struct transpose_op {
   static constexpr const char* name = "transpose";
+  static constexpr const char* onnx = "transpose()";
 
   static strided_copies copies(const prepare_context& p) {
     return detail::permuted(p.inputs[0].type, p.inputs[0].extents, p.outputs[0].extents, p.node.attributes.data());

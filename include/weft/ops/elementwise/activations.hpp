@@ -37,10 +37,10 @@ WEFT_HOST_DEVICE constexpr V log_sigmoid(V x) {
 }  // namespace math
 
 // clang-format off
-WEFT_NODE_FORMULA_1(mish, false, g * mish_slope(x))
+WEFT_NODE_FORMULA_1(mish, "Mish(a)", false, g * mish_slope(x))
 /// Returns x tanh(softplus(x)) (Misra, Mish: A Self Regularized Non-Monotonic Activation Function, 2019).
 template <Expression X> [[nodiscard]] auto mish(const X& x) { return detail::function<formula::mish>(x); }
-WEFT_NODE_FORMULA_1(log_sigmoid, false, g * math::sigmoid(-x))
+WEFT_NODE_FORMULA_1(log_sigmoid, "Neg(Softplus(Neg(a)))", false, g * math::sigmoid(-x))
 /// Returns log(sigmoid(x)), which is x and not -inf for x far below 0 (tf.math.log_sigmoid).
 template <Expression X> [[nodiscard]] auto log_sigmoid(const X& x) { return detail::function<formula::log_sigmoid>(x); }
 // clang-format on

@@ -52,9 +52,10 @@ WEFT_HOST_DEVICE constexpr T bit_not(T x) {
 namespace formula {
 
 /// Formulas of integers alone and, with `takes_bool`, of bool.
-#define WEFT_BITS(op, with_bool, parameters, arguments, dependences)                     \
+#define WEFT_BITS(op, form, with_bool, parameters, arguments, dependences)               \
   struct op {                                                                            \
     static constexpr const char* name = #op;                                             \
+    static constexpr const char* onnx = form;                                            \
     static constexpr bool cheap = true, not_differentiable = true, integral_only = true; \
     static constexpr bool takes_bool = with_bool;                                        \
     template <class V>                                                                   \
@@ -65,13 +66,13 @@ namespace formula {
         return math::op arguments;                                                       \
     }                                                                                    \
   };
-WEFT_BITS(bit_and, true, (V a, V b), (a, b), detail::joined(a, b))
-WEFT_BITS(bit_or, true, (V a, V b), (a, b), detail::joined(a, b))
-WEFT_BITS(bit_xor, true, (V a, V b), (a, b), detail::joined(a, b))
-WEFT_BITS(shift_left, false, (V a, V b), (a, b), detail::joined(a, b))
-WEFT_BITS(shift_right, false, (V a, V b), (a, b), detail::joined(a, b))
-WEFT_BITS(bit_not, true, (V x), (x), x)
-WEFT_BITS(popcount, false, (V x), (x), x)
+WEFT_BITS(bit_and, "And(a, b) | BitwiseAnd(a, b)", true, (V a, V b), (a, b), detail::joined(a, b))
+WEFT_BITS(bit_or, "Or(a, b) | BitwiseOr(a, b)", true, (V a, V b), (a, b), detail::joined(a, b))
+WEFT_BITS(bit_xor, "Xor(a, b) | BitwiseXor(a, b)", true, (V a, V b), (a, b), detail::joined(a, b))
+WEFT_BITS(shift_left, nullptr, false, (V a, V b), (a, b), detail::joined(a, b))
+WEFT_BITS(shift_right, nullptr, false, (V a, V b), (a, b), detail::joined(a, b))
+WEFT_BITS(bit_not, "Not(a) | BitwiseNot(a)", true, (V x), (x), x)
+WEFT_BITS(popcount, nullptr, false, (V x), (x), x)
 #undef WEFT_BITS
 
 }  // namespace formula

@@ -76,16 +76,17 @@ inline constexpr bool is_dependence = std::is_same_v<V, dependence>;
 
 /// Define formula::op, whose value is `math::op`; see WEFT_FORMULA_1. The further arguments are the formulas for which
 /// symbols need kernels of their own (WEFT_SYMBOLS_1) in gradients.
-#define WEFT_NODE_FORMULA_1(op, is_cheap, derivative, ...)                                                             \
-  WEFT_STRICT_BEGIN                                                                                                    \
-  namespace formula {                                                                                                  \
-  WEFT_FORMULA_1(op, is_cheap, reals, math::op(x), derivative, using calls = weft::detail::formula_list<__VA_ARGS__>;) \
-  }                                                                                                                    \
+#define WEFT_NODE_FORMULA_1(op, form, is_cheap, derivative, ...)         \
+  WEFT_STRICT_BEGIN                                                      \
+  namespace formula {                                                    \
+  WEFT_FORMULA_1(op, form, is_cheap, reals, math::op(x), derivative,     \
+                 using calls = weft::detail::formula_list<__VA_ARGS__>;) \
+  }                                                                      \
   WEFT_STRICT_END
-#define WEFT_NODE_FORMULA_2(op, is_cheap, elements, derivative_a, derivative_b, ...) \
-  WEFT_STRICT_BEGIN                                                                  \
-  namespace formula {                                                                \
-  WEFT_FORMULA_2(op, is_cheap, elements, math::op(a, b), derivative_a, derivative_b, \
-                 using calls = weft::detail::formula_list<__VA_ARGS__>;)             \
-  }                                                                                  \
+#define WEFT_NODE_FORMULA_2(op, form, is_cheap, elements, derivative_a, derivative_b, ...) \
+  WEFT_STRICT_BEGIN                                                                        \
+  namespace formula {                                                                      \
+  WEFT_FORMULA_2(op, form, is_cheap, elements, math::op(a, b), derivative_a, derivative_b, \
+                 using calls = weft::detail::formula_list<__VA_ARGS__>;)                   \
+  }                                                                                        \
   WEFT_STRICT_END

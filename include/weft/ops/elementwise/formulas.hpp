@@ -182,12 +182,13 @@ WEFT_STRICT_BEGIN
 /// an error.
 namespace weft::formula {
 
-/// Defines formula::op of one operand, x. `elements` is `numbers`, or `reals` for float and double only. The value is
-/// an expression of V x, and the gradient of the upstream gradient g, x and the result y. Further arguments are
-/// members.
-#define WEFT_FORMULA_1(op, is_cheap, elements, value, derivative, ...)                                               \
+/// Defines formula::op of one operand, x. `form` is its ONNX form (onnx/forms.hpp), or null. `elements` is `numbers`,
+/// or `reals` for float and double only. The value is an expression of V x, and the gradient of the upstream gradient
+/// g, x and the result y. Further arguments are members.
+#define WEFT_FORMULA_1(op, form, is_cheap, elements, value, derivative, ...)                                         \
   struct op {                                                                                                        \
     static constexpr const char* name = #op;                                                                         \
+    static constexpr const char* onnx = form;                                                                        \
     static constexpr bool cheap = is_cheap WEFT_ELEMENTS_##elements;                                                 \
     __VA_ARGS__                                                                                                      \
     template <class V>                                                                                               \
@@ -200,9 +201,10 @@ namespace weft::formula {
     }                                                                                                                \
   };
 /// Defines formula::op of two operands, a and b.
-#define WEFT_FORMULA_2(op, is_cheap, elements, value, derivative_a, derivative_b, ...)                               \
+#define WEFT_FORMULA_2(op, form, is_cheap, elements, value, derivative_a, derivative_b, ...)                         \
   struct op {                                                                                                        \
     static constexpr const char* name = #op;                                                                         \
+    static constexpr const char* onnx = form;                                                                        \
     static constexpr bool cheap = is_cheap WEFT_ELEMENTS_##elements;                                                 \
     __VA_ARGS__                                                                                                      \
     template <class V>                                                                                               \
@@ -224,14 +226,15 @@ namespace weft::formula {
 #define WEFT_ELEMENTS_numbers
 
 // clang-format off
-WEFT_FORMULA_2(add, true, numbers, static_cast<V>(wrapping(a) + wrapping(b)), g, g)
-WEFT_FORMULA_2(subtract, true, numbers, static_cast<V>(wrapping(a) - wrapping(b)), g, -g)
-WEFT_FORMULA_2(multiply, true, numbers, static_cast<V>(wrapping(a) * wrapping(b)), g * b, g * a)
+WEFT_FORMULA_2(add, "Add(a, b)", true, numbers, static_cast<V>(wrapping(a) + wrapping(b)), g, g)
+WEFT_FORMULA_2(subtract, "Sub(a, b)", true, numbers, static_cast<V>(wrapping(a) - wrapping(b)), g, -g)
+WEFT_FORMULA_2(multiply, "Mul(a, b)", true, numbers, static_cast<V>(wrapping(a) * wrapping(b)), g * b, g * a)
 // clang-format on
 /// Rounds quotients of integers towards 0. The smallest integer divided by -1 is itself, like its negation. Throws
 /// invalid_argument if an integer is divided by 0; on a GPU, which cannot throw, the quotient is 0.
 struct divide {
   static constexpr const char* name = "divide";
+  static constexpr const char* onnx = "Div(a, b)";
   static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
@@ -268,26 +271,26 @@ WEFT_HOST_DEVICE constexpr V zero_if_either_is(V a, V b) {
 // clang-format off
 /// a * b, and 0 if b is 0, for any a (tf.math.multiply_no_nan). With xdivy, expresses the gradients that TensorFlow
 /// defines as 0 if the upstream gradient is 0.
-WEFT_FORMULA_2(multiply_no_nan, true, numbers, math::multiply_no_nan(a, b), zero_if_either_is(g, b),
+WEFT_FORMULA_2(multiply_no_nan, "Where(Equal(b, 0), 0, Mul(a, b))", true, numbers, math::multiply_no_nan(a, b), zero_if_either_is(g, b),
                math::multiply_no_nan(a, g))
 /// a / b, and 0 if a is 0, for any b (tf.math.xdivy). If a is 0, TensorFlow's gradient with respect to a is 0, but this
 /// one is g / b, since gradients of gradients are linear in a.
-WEFT_FORMULA_2(xdivy, true, numbers, math::xdivy(a, b), math::xdivy(g, b), -math::xdivy(zero_if_either_is(y, g), b))
-WEFT_FORMULA_1(negate, true, numbers, static_cast<V>(-wrapping(x)), -g)
+WEFT_FORMULA_2(xdivy, "Where(Equal(a, 0), 0, Div(a, b))", true, numbers, math::xdivy(a, b), math::xdivy(g, b), -math::xdivy(zero_if_either_is(y, g), b))
+WEFT_FORMULA_1(negate, "Neg(a)", true, numbers, static_cast<V>(-wrapping(x)), -g)
 /// |x| (tf.abs). The smallest integer is its own absolute value. The gradient at 0 is 0.
-WEFT_FORMULA_1(abs, true, numbers, math::abs(x), g * math::sign(x))
+WEFT_FORMULA_1(abs, "Abs(a)", true, numbers, math::abs(x), g * math::sign(x))
 /// -1, 0 or 1, the sign of x; NaN for NaN (tf.sign). The gradient is 0 everywhere.
-WEFT_FORMULA_1(sign, true, numbers, math::sign(x), g * V(0))
+WEFT_FORMULA_1(sign, "Sign(a)", true, numbers, math::sign(x), g * V(0))
 /// The largest integer not above x, for float or double (tf.floor). The gradient is 0 everywhere.
-WEFT_FORMULA_1(floor, true, reals, math::floor(x), g * V(0))
+WEFT_FORMULA_1(floor, "Floor(a)", true, reals, math::floor(x), g * V(0))
 /// x * x (tf.square). Integers wrap around.
-WEFT_FORMULA_1(square, true, numbers, static_cast<V>(wrapping(x) * wrapping(x)), (g + g) * x)
+WEFT_FORMULA_1(square, "Mul(a, a)", true, numbers, static_cast<V>(wrapping(x) * wrapping(x)), (g + g) * x)
 /// The square root of float or double, NaN below 0 (tf.sqrt). As in TensorFlow, the gradient is 0 if the upstream
 /// gradient is 0, even at x = 0, where the derivative is infinite.
-WEFT_FORMULA_1(sqrt, false, reals, math::sqrt(x), math::xdivy(V(0.5) * g, y))
+WEFT_FORMULA_1(sqrt, "Sqrt(a)", false, reals, math::sqrt(x), math::xdivy(V(0.5) * g, y))
 /// 1 / sqrt(x) for float or double: infinite at 0 and NaN below (tf.math.rsqrt). The gradient is 0 if the upstream
 /// gradient is 0, as for sqrt: one factor at a time, so that this also holds for each gradient of this formula.
-WEFT_FORMULA_1(rsqrt, false, reals, math::rsqrt(x),
+WEFT_FORMULA_1(rsqrt, "Div(1, Sqrt(a))", false, reals, math::rsqrt(x),
                math::multiply_no_nan(y, math::multiply_no_nan(y, math::multiply_no_nan(y, V(-0.5) * g))))
 // clang-format on
 /// Returns g / x for use in a gradient. When this gradient is differentiated, 1 / x is a value whose own gradient is 0
@@ -301,19 +304,20 @@ WEFT_HOST_DEVICE constexpr V gradient_over(V g, V x) {
 }
 // clang-format off
 /// e to the power x, for float or double (tf.exp); infinite on overflow.
-WEFT_FORMULA_1(exp, false, reals, math::exp(x), g * y)
+WEFT_FORMULA_1(exp, "Exp(a)", false, reals, math::exp(x), g * y)
 /// The natural logarithm of float or double (tf.math.log): -inf at 0 and NaN below 0.
-WEFT_FORMULA_1(log, false, reals, math::log(x), gradient_over(g, x))
+WEFT_FORMULA_1(log, "Log(a)", false, reals, math::log(x), gradient_over(g, x))
 /// log(1 + x) of float or double, accurate near 0 (tf.math.log1p): -inf at -1 and NaN below -1.
-WEFT_FORMULA_1(log1p, false, reals, math::log1p(x), gradient_over(g, V(1) + x))
+WEFT_FORMULA_1(log1p, "Log(Add(1, a))", false, reals, math::log1p(x), gradient_over(g, V(1) + x))
 /// exp(x) - 1 of float or double, accurate near 0 (tf.math.expm1).
-WEFT_FORMULA_1(expm1, false, reals, math::expm1(x), g * math::exp(x))  // y + 1 would lose precision for x far below 0
+WEFT_FORMULA_1(expm1, "Sub(Exp(a), 1)", false, reals, math::expm1(x), g * math::exp(x))  // y + 1 would lose precision for x far below 0
 // clang-format on
 /// a to the power b, for float or double (tf.pow): NaN if a is negative and b is not an integer. As in TensorFlow, the
 /// gradient with respect to b is 0 if a is not positive, here even if the power is infinite or NaN; TensorFlow's
 /// gradient is NaN there.
 struct pow {
   static constexpr const char* name = "pow";
+  static constexpr const char* onnx = "Pow(a, b)";
   static constexpr bool cheap = false, floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
@@ -333,30 +337,30 @@ struct pow {
 };
 // clang-format off
 /// The hyperbolic tangent of float or double (tf.tanh).
-WEFT_FORMULA_1(tanh, false, reals, math::tanh(x), g * (V(1) - y * y))
+WEFT_FORMULA_1(tanh, "Tanh(a)", false, reals, math::tanh(x), g * (V(1) - y * y))
 /// The logistic function 1 / (1 + exp(-x)) of float or double (tf.sigmoid).
-WEFT_FORMULA_1(sigmoid, false, reals, math::sigmoid(x), g * y * (V(1) - y))
+WEFT_FORMULA_1(sigmoid, "Sigmoid(a)", false, reals, math::sigmoid(x), g * y * (V(1) - y))
 /// The error function of float or double (tf.math.erf): 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.
-WEFT_FORMULA_1(erf, false, reals, math::erf(x), V(1.1283791670955126) * g * math::exp_of_minus_square(x))  // 2 / sqrt(pi)
+WEFT_FORMULA_1(erf, "Erf(a)", false, reals, math::erf(x), V(1.1283791670955126) * g * math::exp_of_minus_square(x))  // 2 / sqrt(pi)
 /// The sine of an angle in radians, float or double (tf.sin); NaN for an infinite angle.
-WEFT_FORMULA_1(sin, false, reals, math::sin(x), g * math::cos(x))
+WEFT_FORMULA_1(sin, "Sin(a)", false, reals, math::sin(x), g * math::cos(x))
 /// The cosine of an angle in radians, float or double (tf.cos); NaN for an infinite angle.
-WEFT_FORMULA_1(cos, false, reals, math::cos(x), -g * math::sin(x))
+WEFT_FORMULA_1(cos, "Cos(a)", false, reals, math::cos(x), -g * math::sin(x))
 /// log(1 + exp(x)) of float or double (tf.nn.softplus). Does not overflow for large x, and keeps its relative accuracy
 /// for negative x.
-WEFT_FORMULA_1(softplus, false, reals, math::maximum(x, V(0)) + math::log1p(math::exp(-math::abs(x))), g * math::sigmoid(x))
+WEFT_FORMULA_1(softplus, "Softplus(a)", false, reals, math::maximum(x, V(0)) + math::log1p(math::exp(-math::abs(x))), g * math::sigmoid(x))
 /// max(x, 0) (tf.nn.relu); NaN for NaN. The gradient at 0 is 0.
-WEFT_FORMULA_1(relu, true, numbers, math::maximum(x, V(0)), math::select(y > V(0), g, V(0)))  // y can overwrite x
+WEFT_FORMULA_1(relu, "Relu(a)", true, numbers, math::maximum(x, V(0)), math::select(y > V(0), g, V(0)))  // y can overwrite x
 /// min(max(x, 0), 6) (tf.nn.relu6).
-WEFT_FORMULA_1(relu6, true, numbers, math::minimum(math::maximum(x, V(0)), V(6)),
+WEFT_FORMULA_1(relu6, "Min(Max(a, 0), 6)", true, numbers, math::minimum(math::maximum(x, V(0)), V(6)),
                math::select(y < V(6), math::select(y > V(0), g, V(0)), V(0)))
 /// x if positive, e^x - 1 otherwise (tf.nn.elu; Clevert et al. 2015).
 // The gradient is not exp(x) everywhere: if it is infinite or NaN, the next gradient would multiply it by 0.
-WEFT_FORMULA_1(elu, false, reals, math::select(x < V(0), math::expm1(x), x),
+WEFT_FORMULA_1(elu, "Elu(a)", false, reals, math::select(x < V(0), math::expm1(x), x),
                g * math::exp(math::select(x < V(0), x, V(0))))
 /// elu with two factors that keep the mean of activations at 0 and their variance at 1 (tf.nn.selu; Klambauer et al.,
 /// Self-Normalizing Neural Networks, 2017). As in TensorFlow, the gradient at 0 is the positive side's.
-WEFT_FORMULA_1(selu, false, reals, math::select(x < V(0), V(below) * math::expm1(x), V(above) * x),
+WEFT_FORMULA_1(selu, "Selu(a)", false, reals, math::select(x < V(0), V(below) * math::expm1(x), V(above) * x),
                g * math::select(x < V(0), V(below) * math::exp(math::select(x < V(0), x, V(0))), V(above)),
                static constexpr double above = 1.0507009873554805, below = 1.7580993408473766;)
 // clang-format on
@@ -386,32 +390,33 @@ WEFT_HOST_DEVICE constexpr V softsign_gradient(V g, V x) {
 // clang-format off
 /// x times the probability that a standard normal variable is below x (tf.nn.gelu; Hendrycks and Gimpel 2016). As in
 /// TensorFlow and PyTorch, computing 1 + erf loses the small probabilities of x far below 0 to rounding.
-WEFT_FORMULA_1(gelu, false, reals, x * normal_below(x),
+WEFT_FORMULA_1(gelu, "Gelu(a)", false, reals, x * normal_below(x),
                g * (normal_below(x) + x * V(0.3989422804014327) * math::exp(V(-0.5) * x * x)))  // 1 / sqrt(2 pi)
 /// The approximation x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) of gelu (tf.nn.gelu(x, approximate=True)), usually
 /// written with tanh.
-WEFT_FORMULA_1(gelu_tanh, false, reals, x * math::sigmoid(gelu_curve(x)), g * gelu_tanh_slope(x))
+WEFT_FORMULA_1(gelu_tanh, "Gelu<approximate='tanh'>(a)", false, reals, x * math::sigmoid(gelu_curve(x)), g * gelu_tanh_slope(x))
 /// x sigmoid(x) (tf.nn.silu), also called swish.
-WEFT_FORMULA_1(silu, false, reals, x * math::sigmoid(x), g * silu_slope(x))
+WEFT_FORMULA_1(silu, "Mul(a, Sigmoid(a))", false, reals, x * math::sigmoid(x), g * silu_slope(x))
 /// x / (1 + |x|) (tf.nn.softsign).
-WEFT_FORMULA_1(softsign, true, reals, x / (V(1) + math::abs(x)), softsign_gradient(g, x))
+WEFT_FORMULA_1(softsign, "Softsign(a)", true, reals, x / (V(1) + math::abs(x)), softsign_gradient(g, x))
 /// relu6(x + 3) / 6 (torch.nn.functional.hardsigmoid; the slope of Keras 2 differs).
-WEFT_FORMULA_1(hard_sigmoid, true, reals, math::minimum(math::maximum(x + V(3), V(0)), V(6)) / V(6),
+WEFT_FORMULA_1(hard_sigmoid, "HardSigmoid<alpha=0.16666667>(a)", true, reals, math::minimum(math::maximum(x + V(3), V(0)), V(6)) / V(6),
                math::select(x < V(3), math::select(x > V(-3), g / V(6), V(0)), V(0)))
 /// x relu6(x + 3) / 6 (torch.nn.functional.hardswish; Howard et al., Searching for MobileNetV3, 2019).
-WEFT_FORMULA_1(hard_swish, true, reals, x * (math::minimum(math::maximum(x + V(3), V(0)), V(6)) / V(6)),
+WEFT_FORMULA_1(hard_swish, "HardSwish(a)", true, reals, x * (math::minimum(math::maximum(x + V(3), V(0)), V(6)) / V(6)),
                math::select(x < V(3), math::select(x > V(-3), g * (x + V(1.5)) / V(3), V(0)), g))
 /// The larger of a and b, NaN if either is NaN (tf.maximum). As in TensorFlow, the gradient goes to a if they are
 /// equal, and to b if either is NaN.
-WEFT_FORMULA_2(maximum, true, numbers, math::maximum(a, b), math::select(a >= b, g, V(0)), math::select(a >= b, V(0), g))
+WEFT_FORMULA_2(maximum, "Max(a, b)", true, numbers, math::maximum(a, b), math::select(a >= b, g, V(0)), math::select(a >= b, V(0), g))
 /// The smaller of a and b, NaN if either is NaN (tf.minimum). As in TensorFlow, the gradient goes to a if they are
 /// equal, and to b if either is NaN.
-WEFT_FORMULA_2(minimum, true, numbers, math::minimum(a, b), math::select(a <= b, g, V(0)), math::select(a <= b, V(0), g))
+WEFT_FORMULA_2(minimum, "Min(a, b)", true, numbers, math::minimum(a, b), math::select(a <= b, g, V(0)), math::select(a <= b, V(0), g))
 
 /// Defines formulas whose results are bool; `members` are further members, such as `orders`.
-#define WEFT_PREDICATE(op, operands, type, value, members)         \
+#define WEFT_PREDICATE(op, form, operands, type, value, members)   \
   struct op {                                                      \
     static constexpr const char* name = #op;                       \
+    static constexpr const char* onnx = form;                      \
     static constexpr bool cheap = true, predicate = true members;  \
     template <class V>                                             \
     WEFT_HOST_DEVICE static constexpr type apply operands {        \
@@ -420,15 +425,15 @@ WEFT_FORMULA_2(minimum, true, numbers, math::minimum(a, b), math::select(a <= b,
   };
 #define WEFT_ORDERS , orders = true
 #define WEFT_OF_BOOLS , of_bools = true
-WEFT_PREDICATE(less, (V a, V b), auto, a < b, WEFT_ORDERS)
-WEFT_PREDICATE(less_equal, (V a, V b), auto, a <= b, WEFT_ORDERS)
-WEFT_PREDICATE(greater, (V a, V b), auto, a > b, WEFT_ORDERS)
-WEFT_PREDICATE(greater_equal, (V a, V b), auto, a >= b, WEFT_ORDERS)
-WEFT_PREDICATE(equal, (V a, V b), auto, a == b, )
-WEFT_PREDICATE(not_equal, (V a, V b), auto, !(a == b), )
-WEFT_PREDICATE(logical_and, (V a, V b), V, math::select(a, b, a), WEFT_OF_BOOLS)
-WEFT_PREDICATE(logical_or, (V a, V b), V, math::select(a, a, b), WEFT_OF_BOOLS)
-WEFT_PREDICATE(logical_not, (V a), V, !a, WEFT_OF_BOOLS)
+WEFT_PREDICATE(less, "Less(a, b)", (V a, V b), auto, a < b, WEFT_ORDERS)
+WEFT_PREDICATE(less_equal, "LessOrEqual(a, b)", (V a, V b), auto, a <= b, WEFT_ORDERS)
+WEFT_PREDICATE(greater, "Greater(a, b)", (V a, V b), auto, a > b, WEFT_ORDERS)
+WEFT_PREDICATE(greater_equal, "GreaterOrEqual(a, b)", (V a, V b), auto, a >= b, WEFT_ORDERS)
+WEFT_PREDICATE(equal, "Equal(a, b)", (V a, V b), auto, a == b, )
+WEFT_PREDICATE(not_equal, "Not(Equal(a, b))", (V a, V b), auto, !(a == b), )
+WEFT_PREDICATE(logical_and, "And(a, b)", (V a, V b), V, math::select(a, b, a), WEFT_OF_BOOLS)
+WEFT_PREDICATE(logical_or, "Or(a, b)", (V a, V b), V, math::select(a, a, b), WEFT_OF_BOOLS)
+WEFT_PREDICATE(logical_not, "Not(a)", (V a), V, !a, WEFT_OF_BOOLS)
 #undef WEFT_PREDICATE
 #undef WEFT_ORDERS
 #undef WEFT_OF_BOOLS
@@ -436,6 +441,7 @@ WEFT_PREDICATE(logical_not, (V a), V, !a, WEFT_OF_BOOLS)
 
 struct select {
   static constexpr const char* name = "select";
+  static constexpr const char* onnx = "Where(a, b, c)";
   static constexpr bool cheap = true;
   template <class P, class V>
   WEFT_HOST_DEVICE static constexpr V apply(P p, V a, V b) {
@@ -456,6 +462,7 @@ struct select {
 template <class To>
 struct cast {
   static constexpr const char* name = "cast";
+  static constexpr const char* onnx = "cast(a)";
   static constexpr bool cheap = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr auto apply(V x) {

@@ -9,9 +9,10 @@ namespace weft {
 
 namespace formula {
 
-#define WEFT_PREDICATE(op)                                                      \
+#define WEFT_PREDICATE(op, form)                                                \
   struct op {                                                                   \
     static constexpr const char* name = #op;                                    \
+    static constexpr const char* onnx = form;                                   \
     static constexpr bool cheap = true, predicate = true, floating_only = true; \
     template <class V>                                                          \
     WEFT_HOST_DEVICE static constexpr auto apply(V x) {                         \
@@ -21,9 +22,9 @@ namespace formula {
         return math::op(x);                                                     \
     }                                                                           \
   };
-WEFT_PREDICATE(is_nan)
-WEFT_PREDICATE(is_inf)
-WEFT_PREDICATE(is_finite)
+WEFT_PREDICATE(is_nan, "IsNaN(a)")
+WEFT_PREDICATE(is_inf, "IsInf(a)")
+WEFT_PREDICATE(is_finite, "Not(Or(IsNaN(a), IsInf(a)))")
 #undef WEFT_PREDICATE
 
 }  // namespace formula
@@ -59,7 +60,7 @@ WEFT_HOST_DEVICE constexpr V heaviside(V a, V b) {
 }  // namespace math
 
 // clang-format off
-WEFT_NODE_FORMULA_2(heaviside, true, numbers, g * V(0), math::select(a == V(0), g, V(0)))
+WEFT_NODE_FORMULA_2(heaviside, "Where(Equal(a, 0), b, Where(Less(a, 0), 0, Where(Less(0, a), 1, a)))", true, numbers, g * V(0), math::select(a == V(0), g, V(0)))
 /// Returns 0 if a is negative, b if a is 0, and 1 if a is positive; NaN for NaN (numpy.heaviside). Extents broadcast.
 /// The gradient with respect to a is 0.
 template <Operand A, Operand B> requires(Expression<A> || Expression<B>)

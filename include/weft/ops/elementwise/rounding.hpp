@@ -40,26 +40,26 @@ WEFT_SYMBOLS_2(floor_div)
 WEFT_SYMBOLS_2(floor_mod)
 WEFT_SYMBOLS_2(fmod)
 
-WEFT_NODE_FORMULA_1(ceil, true, g * V(0), ceil)
+WEFT_NODE_FORMULA_1(ceil, "Ceil(a)", true, g * V(0), ceil)
 /// Returns the smallest integer not below x, for float or double (tf.math.ceil). The gradient is 0.
 template <Expression X> [[nodiscard]] auto ceil(const X& x) { return detail::function<formula::ceil>(x); }
-WEFT_NODE_FORMULA_1(round, true, g * V(0), round)
+WEFT_NODE_FORMULA_1(round, "Round(a)", true, g * V(0), round)
 /// Returns the integer nearest to x, and the even one of two, for float or double (tf.round). The gradient is 0.
 template <Expression X> [[nodiscard]] auto round(const X& x) { return detail::function<formula::round>(x); }
-WEFT_NODE_FORMULA_1(trunc, true, g * V(0), trunc)
+WEFT_NODE_FORMULA_1(trunc, "Mul(Sign(a), Floor(Abs(a)))", true, g * V(0), trunc)
 /// Returns x without its fraction, for float or double (torch.trunc). The gradient is 0.
 template <Expression X> [[nodiscard]] auto trunc(const X& x) { return detail::function<formula::trunc>(x); }
-WEFT_NODE_FORMULA_2(floor_div, false, numbers, g * V(0), g * V(0), floor_div)
+WEFT_NODE_FORMULA_2(floor_div, "Floor(Div(a, b)) | Div(Sub(a, Mod(a, b)), b)", false, numbers, g * V(0), g * V(0), floor_div)
 /// Returns the integer q with a = q b + floor_mod(a, b) (tf.math.floordiv, torch.floor_divide). Extents broadcast. The
 /// gradient is 0.
 template <Operand A, Operand B> requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto floor_div(const A& a, const B& b) { return detail::function<formula::floor_div>(a, b); }
-WEFT_NODE_FORMULA_2(floor_mod, false, numbers, g, -g * math::floor_div(a, b), floor_mod, floor_div)
+WEFT_NODE_FORMULA_2(floor_mod, "Sub(a, Mul(Floor(Div(a, b)), b)) | Mod(a, b)", false, numbers, g, -g * math::floor_div(a, b), floor_mod, floor_div)
 /// Returns the remainder of a / b with the sign of b (tf.math.floormod, torch.remainder, Python's %). Extents
 /// broadcast.
 template <Operand A, Operand B> requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto floor_mod(const A& a, const B& b) { return detail::function<formula::floor_mod>(a, b); }
-WEFT_NODE_FORMULA_2(fmod, false, numbers, g, -g * math::trunc(a / b), fmod, trunc)
+WEFT_NODE_FORMULA_2(fmod, "Mod<fmod=1>(a, b)", false, numbers, g, -g * math::trunc(a / b), fmod, trunc)
 /// Returns the remainder of a / b with the sign of a (tf.truncatemod, torch.fmod). Extents broadcast.
 template <Operand A, Operand B> requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto fmod(const A& a, const B& b) { return detail::function<formula::fmod>(a, b); }

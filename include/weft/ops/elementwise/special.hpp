@@ -61,44 +61,44 @@ WEFT_SYMBOLS_1(log10)
 WEFT_SYMBOLS_1(sinc)
 WEFT_SYMBOLS_2(hypot)
 
-WEFT_NODE_FORMULA_1(erfc, false, V(-1.1283791670955126) * g * math::exp_of_minus_square(x), erfc)
+WEFT_NODE_FORMULA_1(erfc, "Sub(1, Erf(a))", false, V(-1.1283791670955126) * g * math::exp_of_minus_square(x), erfc)
 /// Returns 1 - erf(x), accurate for large x, where erf is 1 (tf.math.erfc). 5.5 ulp.
 template <Expression X> [[nodiscard]] auto erfc(const X& x) { return detail::function<formula::erfc>(x); }
-WEFT_NODE_FORMULA_1(erfinv, false, V(0.886226925452758) * g / math::exp_of_minus_square(y), erfinv)
+WEFT_NODE_FORMULA_1(erfinv, nullptr, false, V(0.886226925452758) * g / math::exp_of_minus_square(y), erfinv)
 /// Returns the number whose erf is x (tf.math.erfinv, torch.erfinv): infinite at 1 and -1, and NaN beyond. Branches.
 /// Float is computed in double, to 1 ulp; 2 ulp in double.
 template <Expression X> [[nodiscard]] auto erfinv(const X& x) { return detail::function<formula::erfinv>(x); }
-WEFT_NODE_FORMULA_1(digamma, false, g * math::trigamma(x), digamma, trigamma)
+WEFT_NODE_FORMULA_1(digamma, nullptr, false, g * math::trigamma(x), digamma, trigamma)
 /// Returns the derivative of log |gamma(x)| (tf.math.digamma): infinite at 0 and NaN at negative integers, as in
 /// PyTorch. Branches. Float is computed in double, to 1 ulp of the larger of 1 and the result.
 template <Expression X> [[nodiscard]] auto digamma(const X& x) { return detail::function<formula::digamma>(x); }
-WEFT_NODE_FORMULA_1(lgamma, false, g * math::digamma(x), lgamma, digamma, trigamma)
+WEFT_NODE_FORMULA_1(lgamma, nullptr, false, g * math::digamma(x), lgamma, digamma, trigamma)
 /// Returns log |gamma(x)| (tf.math.lgamma): infinite at 0 and negative integers. Calls C's function for each element;
 /// float is computed in double. Has gradients up to the second order.
 template <Expression X> [[nodiscard]] auto lgamma(const X& x) { return detail::function<formula::lgamma>(x); }
-WEFT_NODE_FORMULA_1(exp2, false, V(0.6931471805599453) * g * y, exp2)
+WEFT_NODE_FORMULA_1(exp2, "Pow(2, a)", false, V(0.6931471805599453) * g * y, exp2)
 /// Returns 2^x (torch.exp2). 1 ulp.
 template <Expression X> [[nodiscard]] auto exp2(const X& x) { return detail::function<formula::exp2>(x); }
-WEFT_NODE_FORMULA_1(log2, false, V(1.4426950408889634) * gradient_over(g, x), log2)
+WEFT_NODE_FORMULA_1(log2, "Div(Log(a), 0.6931471805599453)", false, V(1.4426950408889634) * gradient_over(g, x), log2)
 /// Returns the logarithm to base 2 (torch.log2), exact for powers of 2. 1 ulp; calls C's function for double.
 template <Expression X> [[nodiscard]] auto log2(const X& x) { return detail::function<formula::log2>(x); }
-WEFT_NODE_FORMULA_1(log10, false, V(0.4342944819032518) * gradient_over(g, x), log10)
+WEFT_NODE_FORMULA_1(log10, "Div(Log(a), 2.302585092994046)", false, V(0.4342944819032518) * gradient_over(g, x), log10)
 /// Returns the logarithm to base 10 (torch.log10), exact for powers of 10. 2 ulp; calls C's function for double.
 template <Expression X> [[nodiscard]] auto log10(const X& x) { return detail::function<formula::log10>(x); }
-WEFT_NODE_FORMULA_1(sinc, false, g * sinc_slope(x, y), sinc)
+WEFT_NODE_FORMULA_1(sinc, "Where(Equal(a, 0), 1, Div(Sin(Mul(a, 3.141592653589793)), Mul(a, 3.141592653589793)))", false, g * sinc_slope(x, y), sinc)
 /// Returns sin(pi x) / (pi x), and 1 at 0 (torch.sinc, numpy.sinc). 2.5 ulp, also near its zeros.
 template <Expression X> [[nodiscard]] auto sinc(const X& x) { return detail::function<formula::sinc>(x); }
-WEFT_NODE_FORMULA_2(hypot, false, reals, g * math::xdivy(a, y), g * math::xdivy(b, y), hypot)
+WEFT_NODE_FORMULA_2(hypot, "Sqrt(Add(Mul(a, a), Mul(b, b)))", false, reals, g * math::xdivy(a, y), g * math::xdivy(b, y), hypot)
 /// Returns the square root of a^2 + b^2, which does not overflow on the way (torch.hypot). Extents broadcast. The
 /// gradient at the origin is 0. 2 ulp.
 template <Operand A, Operand B> requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto hypot(const A& a, const B& b) { return detail::function<formula::hypot>(a, b); }
-WEFT_NODE_FORMULA_2(logaddexp, false, reals, g * math::sigmoid(math::select(a == b, V(0), a - b)),
+WEFT_NODE_FORMULA_2(logaddexp, "Add(Max(a, b), Log(Add(1, Exp(Neg(Abs(Sub(a, b)))))))", false, reals, g * math::sigmoid(math::select(a == b, V(0), a - b)),
                g * math::sigmoid(math::select(a == b, V(0), b - a)))
 /// Returns log(e^a + e^b), which does not overflow on the way (torch.logaddexp). Extents broadcast.
 template <Operand A, Operand B> requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto logaddexp(const A& a, const B& b) { return detail::function<formula::logaddexp>(a, b); }
-WEFT_NODE_FORMULA_2(xlogy, false, reals, g * math::log(math::select(a == V(0), math::select(b > V(0), b, V(1)), b)),
+WEFT_NODE_FORMULA_2(xlogy, "Where(Equal(a, 0), 0, Mul(a, Log(b)))", false, reals, g * math::log(math::select(a == V(0), math::select(b > V(0), b, V(1)), b)),
                math::xdivy(g * a, b))
 /// Returns x log(y) of the operands x and y, and 0 if x is 0, for any y but NaN (torch.xlogy). Extents broadcast.
 template <Operand A, Operand B> requires(Expression<A> || Expression<B>)

@@ -62,6 +62,10 @@ struct convolution_base {
   static constexpr bool is_forward = Kind == convolution_kind::forward;
   static constexpr fusion_kind fusion = is_forward ? fusion_kind::product : fusion_kind::none;
 
+  static constexpr const char* onnx_of(convolution_kind k) {
+    using enum convolution_kind;
+    return k == forward ? "convolution()" : k == input_gradient ? "transposed_convolution()" : nullptr;
+  }
   static kernel* prepare_fused(const prepare_context& p, const Attributes& a, const product_fusion& f) {
     return Op<T, Kind>::make(p, shape_of_call<Kind>(p, a), f);
   }
@@ -92,6 +96,7 @@ struct convolution_operation : detail::convolution_base<convolution_operation, T
   static constexpr const char* name = base::is_forward                           ? "conv2d"
                                       : Kind == convolution_kind::input_gradient ? "conv2d_input_gradient"
                                                                                  : "conv2d_filter_gradient";
+  static constexpr const char* onnx = base::onnx_of(Kind);
   static constexpr bool skips_zeros = !base::is_forward;
 
   static kernel* make(const prepare_context& p, const convolution_shape& s, const product_fusion& f) {

@@ -41,6 +41,7 @@ struct grouped_operation : detail::convolution_base<grouped_operation, T, Kind, 
   static constexpr const char* name = base::is_forward                           ? "grouped_conv2d"
                                       : Kind == convolution_kind::input_gradient ? "grouped_conv2d_input_gradient"
                                                                                  : "grouped_conv2d_filter_gradient";
+  static constexpr const char* onnx = base::onnx_of(Kind);
 
   static kernel* make(const prepare_context& p, const convolution_shape& s, const product_fusion& f) {
     return device::make_grouped_convolution<T, Kind>(s, p.input_slots[0], p.input_slots[1], f.result,

@@ -32,6 +32,7 @@ inline device::resampling resampling_of(const prepare_context& p, const resample
 template <class T>
 struct resample_op {
   static constexpr const char* name = "resample";
+  static constexpr const char* onnx = "resample()";
   using attributes = detail::resample_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {

@@ -124,6 +124,7 @@ struct fold_op {
 template <class T>
 struct unfold_op {
   static constexpr const char* name = "unfold";
+  static constexpr const char* onnx = "unfold()";
   using attributes = unfold_attributes;
   static strided_copies copies(const prepare_context& p, const attributes& a) {
     const convolution_shape s = detail::windows_of_call(p, a, p.inputs[0].extents, p.outputs[0].extents);

@@ -67,6 +67,7 @@ WEFT_COLD_BEGIN
 template <class T>
 struct gather_op {
   static constexpr const char* name = "gather";
+  static constexpr const char* onnx = "Gather<axis=$0>(a, b)";
   using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
@@ -128,6 +129,7 @@ inline const char* caller_of(const batch_gather_attributes& a, const char* of_ve
 template <class T>
 struct batch_gather_op {
   static constexpr const char* name = "batch_gather";
+  static constexpr const char* onnx = "batch_gather()";
   using attributes = batch_gather_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {

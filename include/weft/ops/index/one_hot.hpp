@@ -13,6 +13,7 @@ namespace weft {
 template <class T>
 struct one_hot_op {
   static constexpr const char* name = "one_hot";
+  static constexpr const char* onnx = "one_hot()";
   struct attributes {
     attribute<std::size_t> depth;
   };

@@ -33,6 +33,7 @@ inline void check_sort(const prepare_context& p, std::size_t axis) {
 template <class T>
 struct gather_along_op {
   static constexpr const char* name = "gather_along";
+  static constexpr const char* onnx = "GatherElements<axis=$0>(a, b)";
   using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
@@ -67,6 +68,7 @@ void scatter_along_op<T>::gradient(gradient_context& g, const attributes& a) {
 template <class T>
 struct sort_op {
   static constexpr const char* name = "sort";
+  static constexpr const char* onnx = "sort()";
   struct attributes {
     attribute<std::size_t> axis;
     attribute<direction> order;

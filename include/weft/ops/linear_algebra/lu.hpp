@@ -56,6 +56,7 @@ struct cofactors_op {
 template <class T>
 struct determinant_op {
   static constexpr const char* name = "determinant";
+  static constexpr const char* onnx = "Det(a)";
   static kernel* prepare(const prepare_context& p) { return detail::prepare_lu<detail::lu_kind::determinant, T>(p); }
   static void gradient(gradient_context& g) {
     const std::size_t rank = g.input(0).extents().rank;

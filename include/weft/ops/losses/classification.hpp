@@ -54,6 +54,7 @@ namespace formula {
 
 struct sigmoid_cross_entropy {
   static constexpr const char* name = "sigmoid_cross_entropy";
+  static constexpr const char* onnx = "Sub(Softplus(a), Mul(a, b))";
   static constexpr bool cheap = false, floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V x, V z) {
@@ -72,6 +73,7 @@ struct sigmoid_cross_entropy {
 /// The gradient is finite at 0 and 1, as PyTorch's.
 struct binary_cross_entropy {
   static constexpr const char* name = "binary_cross_entropy";
+  static constexpr const char* onnx = "Sub(Mul(Sub(b, 1), Max(Log(Sub(1, a)), -100)), Mul(b, Max(Log(a), -100)))";
   static constexpr bool cheap = false, floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static constexpr V log_of(V p) {

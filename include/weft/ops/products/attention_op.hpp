@@ -247,6 +247,7 @@ struct attention_gradient_op {
 template <class T>
 struct attention_op {
   static constexpr const char* name = "attention";
+  static constexpr const char* onnx = "attention()";
   static constexpr primitive_set gradient_uses{primitive::multiply, primitive::subtract};
   using attributes = detail::attention_attributes;
 

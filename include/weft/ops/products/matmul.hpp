@@ -103,6 +103,7 @@ inline matmul_batch product_of(const prepare_context& p, const matmul_attributes
 template <class T>
 struct matmul_op {
   static constexpr const char* name = "matmul";
+  static constexpr const char* onnx = "matmul()";
   static constexpr operation_id id{"weft.matmul"};
   static constexpr fusion_kind fusion = fusion_kind::product;
   static constexpr bool takes_gradients = true, adds_to_variables = true;

@@ -21,6 +21,7 @@ void check_indices(const prepare_context&, std::size_t axis);
 template <class T>
 struct argmax_op {
   static constexpr const char* name = "argmax";
+  static constexpr const char* onnx = "Cast<to=6>(ArgMax<axis=$0, keepdims=0>(a))";
   using attributes = axis_attribute;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {

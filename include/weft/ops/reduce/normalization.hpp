@@ -49,6 +49,7 @@ struct layer_normalization_gradient_op {
 template <class T, bool Centred>
 struct layer_normalization_op {
   static constexpr const char* name = Centred ? "layer_normalization" : "rms_normalization";
+  static constexpr const char* onnx = Centred ? "layer_normalization()" : "rms_normalization()";
   struct attributes {
     attribute<double> epsilon;
   };

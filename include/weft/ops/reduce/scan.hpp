@@ -37,6 +37,7 @@ kernel* prepare_scan(const prepare_context& p, const Attributes& a) {
 template <class T>
 struct cumsum_op {
   static constexpr const char* name = "cumsum";
+  static constexpr const char* onnx = "CumSum<exclusive=$1, reverse=$2>(a, $0)";
   using scanned_type = T;
   using attributes = scan_attributes;
   template <class Sum>

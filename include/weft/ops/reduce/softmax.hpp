@@ -29,6 +29,7 @@ WEFT_DECL symbol softmax_gradient(symbol y, symbol upstream) {
 template <class T>
 struct softmax_op {
   static constexpr const char* name = "softmax";
+  static constexpr const char* onnx = "Softmax<axis=@-1>(a)";
   static kernel* prepare(const prepare_context& p) {
     return new detail::softmax_kernel<softmax_kind::softmax, T, T>(p);
   }
@@ -38,6 +39,7 @@ struct softmax_op {
 template <class T>
 struct log_softmax_op {
   static constexpr const char* name = "log_softmax";
+  static constexpr const char* onnx = "LogSoftmax<axis=@-1>(a)";
   static kernel* prepare(const prepare_context& p) {
     return new detail::softmax_kernel<softmax_kind::log_softmax, T, T>(p);
   }
@@ -66,6 +68,7 @@ symbol gradient_of_logits(const gradient_context& g) {
 template <class T>
 struct cross_entropy_op {
   static constexpr const char* name = "softmax_cross_entropy";
+  static constexpr const char* onnx = "Neg(ReduceSum<keepdims=0>(Mul(b, LogSoftmax<axis=-1>(a)), [-1]))";
   static kernel* prepare(const prepare_context& p) {
     return new detail::softmax_kernel<softmax_kind::cross_entropy, T, T>(p);
   }
@@ -86,6 +89,8 @@ struct cross_entropy_op {
 template <class T, class Label>
 struct sparse_cross_entropy_op {
   static constexpr const char* name = "sparse_softmax_cross_entropy";
+  static constexpr const char* onnx =
+      "Neg(Squeeze(GatherElements<axis=-1>(LogSoftmax<axis=-1>(a), Unsqueeze(Cast<to=7>(b), [-1])), [-1]))";
   static kernel* prepare(const prepare_context& p) {
     return new detail::softmax_kernel<softmax_kind::sparse_cross_entropy, T, Label>(p);
   }

@@ -1,0 +1,815 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstdlib>
+
+#include <weft/graph/loop_operation.hpp>
+#include <weft/onnx/exporter.hpp>
+#include <weft/ops/images/window.hpp>
+
+/// The ONNX forms of operations. An operation or a formula declares its form as text, `static constexpr const char*
+/// onnx = "Mul(a, Sigmoid(a))"`, which only the exporter reads. A form consists of calls of ONNX operators, with
+/// attributes in angle brackets: "Softmax<axis=@-1>(a)". Arguments are
+///
+///   - a, b, ... : the operands;
+///   - numbers, in the element type of a; lists of integers: [0, 1]; and $0, the node's first attribute, an integer;
+///   - `shape`, the extents of the result; `resized`, the same for an operand of as many elements.
+///
+/// An attribute is a number, a 'text', $0 or @-1: an axis of a and of the result, whatever the order of the axes in
+/// ONNX. Integers have the form after `|`, if there is one. A name in lower case calls one of the functions below, for
+/// operations that need more than a text.
+WEFT_COLD_BEGIN
+namespace weft::onnx {
+
+/// Reads a form.
+class form_reader {
+ public:
+  /// `operand` returns the name of an operand.
+  form_reader(const exported_call& c, const char* form, dtype type, layout order,
+              std::function<std::string(std::size_t)> operand)
+      : call_(c), at_(form), type_(type), order_(std::move(order)), operand_(std::move(operand)) {}
+
+  std::string value() {
+    skip();
+    if (*at_ >= 'a' && *at_ <= 'f' && !is_name(at_[1])) return operand_(static_cast<std::size_t>(*at_++ - 'a'));
+    if (*at_ == '[') return call_.to.integers(list());
+    if (*at_ == '$') return call_.to.scalar(dtype::int64, static_cast<std::uint64_t>(integer()));
+    if (is_number()) return call_.to.number(type_, number());
+    const std::string name = word();
+    if (name == "shape") return call_.to.extents(call_.def.outputs[0].extents);
+    if (name == "resized") return call_.to.resized(call_.def.outputs[0].extents);
+    std::vector<attribute> attributes;
+    if (take('<')) do {
+        const std::string of = word();
+        take('=');
+        attributes.push_back(attribute_value(of.c_str()));
+      } while (take(','));
+    take('>'), take('(');
+    std::vector<std::string> arguments;
+    do arguments.push_back(value());
+    while (take(','));
+    take(')');
+    return call_.add(name.c_str(), std::move(arguments), std::move(attributes));
+  }
+
+ private:
+  static bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+  bool is_number() const { return (*at_ >= '0' && *at_ <= '9') || *at_ == '-'; }
+  void skip() {
+    while (*at_ == ' ') ++at_;
+  }
+  bool take(char c) {
+    skip();
+    return *at_ == c ? ++at_, true : false;
+  }
+  std::string word() {
+    skip();
+    const char* const from = at_;
+    while (is_name(*at_) || (at_ > from && *at_ >= '0' && *at_ <= '9')) ++at_;
+    return {from, at_};
+  }
+  double number() {
+    char* end = nullptr;
+    const double x = std::strtod(at_, &end);
+    at_ = end;
+    return x;
+  }
+  std::int64_t integer() {
+    if (take('$')) return call_.word(static_cast<std::size_t>(number()));
+    return static_cast<std::int64_t>(number());
+  }
+  std::vector<std::int64_t> list() {
+    std::vector<std::int64_t> all;
+    take('[');
+    do all.push_back(integer());
+    while (take(','));
+    take(']');
+    return all;
+  }
+  attribute attribute_value(const char* of) {
+    if (take('\'')) {
+      const char* const from = at_;
+      while (*at_ != '\'') ++at_;
+      return attribute_of(of, std::string(from, at_++));
+    }
+    if (take('@')) {
+      const std::int64_t axis = integer();
+      return attribute_of(
+          of, axis_in(order_, axis < 0 ? axis + static_cast<std::int64_t>(call_.input(0).extents.rank) : axis));
+    }
+    if (*at_ == '$') return attribute_of(of, integer());
+    const char* const from = at_;
+    const double x = number();
+    if (std::string_view(from, static_cast<std::size_t>(at_ - from)).find('.') != std::string_view::npos)
+      return attribute_of(of, x);
+    return attribute_of(of, static_cast<std::int64_t>(x));
+  }
+
+  const exported_call& call_;
+  const char* at_;
+  dtype type_;
+  layout order_;
+  std::function<std::string(std::size_t)> operand_;
+};
+
+/// Returns the form for an element type.
+inline const char* form_for(dtype type, const char* form) {
+  const char* const of_integers = std::strchr(form, '|');
+  return of_integers && type != dtype::boolean && type < dtype::float16 ? of_integers + 1 : form;
+}
+
+inline void export_form(const exported_call& c, const char* form) {
+  if (form[1] == 0) {  // an operand
+    c.in.values[{c.in.node, 0}] = c.in.values.at({c.def.inputs[0].node, c.def.inputs[0].output});
+    return;
+  }
+  if (*form >= 'a' && *form <= 'z') return find_form({form, std::strcspn(form, "(")})(c);
+  if (c.wanted != 1) c.refuse("has an ONNX form for its first result alone");
+  const layout order = std::strchr(form, '@') ? c.operand(0).order() : layout();
+  c.set(0, form_reader(c, form, c.input(0).type, order, [&](std::size_t k) { return c.name(k, order); }).value(),
+        order);
+}
+
+namespace forms {
+
+inline attribute to(dtype type) { return attribute_of("to", type_of(type)); }
+inline std::string cast(const exported_call& c, const std::string& x, dtype type) {
+  return c.add("Cast", {x}, {to(type)});
+}
+inline double real_word(const exported_call& c, std::size_t i) { return __builtin_bit_cast(double, c.word(i)); }
+/// Refuses extents that are not numbers.
+inline std::int64_t number_of(const exported_call& c, std::int64_t extent) {
+  if (const std::int64_t n = c.to.known(extent); n >= 0) return n;
+  c.refuse("needs extents that are numbers in ONNX: give them values with g.set(dyn<\"name\">, n)");
+}
+
+// ---- expressions ----
+
+struct typed_name {
+  std::string name;
+  dtype type;
+};
+inline typed_name expression(const exported_call& c, const skeleton::token*& t,
+                             const std::vector<std::string>& operands) {
+  const skeleton::token now = *t++;
+  if (!now.operation) {
+    if (now.number >= 0) return {operands[static_cast<std::size_t>(now.number)], now.type};
+    return {c.to.scalar(now.type, c.def.literals[static_cast<std::size_t>(~now.number)]), now.type};
+  }
+  std::vector<typed_name> arguments;
+  for (int i = 0; i < now.number; ++i) arguments.push_back(expression(c, t, operands));
+  if (!now.onnx)
+    c.refuse(
+        str_cat({"applies ", now.operation,
+                 ", which has no ONNX form: declare `static constexpr const char* onnx = \"Mul(a, Sigmoid(a))\"` in "
+                 "the formula, or compute it outside of the exported graph"}));
+  if (now.formula == skeleton::formula_id::cast)
+    return {arguments[0].type == now.type ? arguments[0].name : cast(c, arguments[0].name, now.type), now.type};
+  const dtype type = arguments[0].type;
+  form_reader form(c, form_for(type, now.onnx), type, {}, [&](std::size_t k) { return arguments[k].name; });
+  return {form.value(), now.type};
+}
+/// Exports the expression in front of an operation. Returns the order of its axes.
+inline std::string expression(const exported_call& c, std::size_t rank, layout& order) {
+  order.clear();
+  for (std::size_t k = 0; k < c.def.inputs.size() && order.empty(); ++k)
+    if (c.input(k).extents.rank == rank) order = c.operand(k).order();
+  std::vector<std::string> operands;
+  for (std::size_t k = 0; k < c.def.inputs.size(); ++k)
+    operands.push_back(c.name(k, c.input(k).extents.rank ? order : layout()));
+  const skeleton::token* text = c.def.op->expression(c.def.detail)->text;
+  return expression(c, text, operands).name;
+}
+inline void map(const exported_call& c) {
+  layout order;
+  const std::string result = expression(c, c.def.outputs[0].extents.rank, order);
+  c.set(0, result, order);
+}
+inline void reduce(const exported_call& c) {
+  std::size_t rank = 0;
+  for (std::size_t k = 0; k < c.def.inputs.size(); ++k) rank = std::max<std::size_t>(rank, c.input(k).extents.rank);
+  layout order;
+  std::string x = expression(c, rank, order);
+  if (order.empty()) order = counted(rank);
+  const auto how = static_cast<device::reduce_op>(c.word(1));
+  std::vector<std::int64_t> axes;
+  layout left;
+  const bool keeps = c.def.outputs[0].extents.rank == rank;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const bool reduced = (c.word(0) >> order[i]) & 1;
+    if (reduced) axes.push_back(static_cast<std::int64_t>(i));
+    if (reduced && !keeps) continue;
+    std::int64_t axis = order[i];
+    for (std::int64_t k = 0; !keeps && k < order[i]; ++k) axis -= (c.word(0) >> k) & 1;
+    left.push_back(axis);
+  }
+  const char* const operation = c.word(2)                           ? "ReduceMean"
+                                : how == device::reduce_op::product ? "ReduceProd"
+                                : how == device::reduce_op::maximum ? "ReduceMax"
+                                : how == device::reduce_op::minimum ? "ReduceMin"
+                                                                    : "ReduceSum";
+  const dtype type = c.def.outputs[0].type;
+  const bool small = type < dtype::int32 || (type > dtype::int64 && type < dtype::float16);
+  if (small) x = cast(c, x, dtype::int32);
+  x = c.add(operation, {x, c.to.integers(axes)},
+            {attribute_of("keepdims", int{keeps}), attribute_of("noop_with_empty_axes", 1)});
+  c.set(0, small ? cast(c, x, type) : x, left);
+}
+inline void fill(const exported_call& c) {
+  const std::string x = c.to.number(c.def.outputs[0].type, weft::detail::literal_value<double>(c.def.literals[0]));
+  c.set(0, c.add("Expand", {x, c.to.extents(c.def.outputs[0].extents)}));
+}
+inline void range(const exported_call& c) {
+  const dtype type = c.def.outputs[0].type;
+  const std::string count = c.add("Squeeze", {c.to.extents(c.def.outputs[0].extents), c.to.integers({0})});
+  const std::string all = c.add("Range", {c.to.scalar(dtype::int64, 0), count, c.to.scalar(dtype::int64, 1)});
+  const std::string step = c.to.scalar(type, c.def.literals[1]), first = c.to.scalar(type, c.def.literals[0]);
+  c.set(0, c.add("Add", {c.add("Mul", {type == dtype::int64 ? all : cast(c, all, type), step}), first}));
+}
+
+// ---- arrays ----
+
+inline void transpose(const exported_call& c) {
+  exported_value& x = c.operand(0);
+  if (x.data && x.places.empty()) c.to.at(x, {});
+  layout order;
+  std::vector<std::int64_t> axis(x.info.extents.rank);  // of the result, for each axis of x
+  for (std::size_t i = 0; i < axis.size(); ++i)
+    axis[static_cast<std::size_t>(c.word(i))] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < axis.size(); ++i)
+    order.push_back(axis[static_cast<std::size_t>(x.order().empty() ? static_cast<std::int64_t>(i) : x.order()[i])]);
+  c.set(0, x.places[0].name, order);
+  exported_value& made = *c.in.values[{c.in.node, 0}];
+  made.home = x.home;
+  if (!x.data) return;
+  layout whole = counted(axis.size());
+  for (std::size_t i = 0; i < axis.size(); ++i) whole[i] = c.word(i);
+  made.places = {{{}, c.to.at(x, whole)}};
+}
+/// Exports boxes of an axis: begins and ends along Weft's axes.
+inline void sliced(const exported_call& c, const std::vector<std::int64_t>& axes, std::string begins, std::string ends,
+                   std::vector<std::int64_t> steps) {
+  const layout order = c.operand(0).order();
+  std::vector<std::int64_t> places;
+  for (const std::int64_t axis : axes) places.push_back(axis_in(order, axis));
+  c.set(0,
+        c.add("Slice",
+              {c.name(0, order), std::move(begins), std::move(ends), c.to.integers(places), c.to.integers(steps)}),
+        order);
+}
+constexpr std::int64_t no_end = std::int64_t{1} << 62;
+inline void slice(const exported_call& c) {
+  const std::int64_t axis = c.word(0), begin = c.word(1), step = c.word(2);
+  const std::int64_t count = c.to.known(c.def.outputs[0].extents[static_cast<std::size_t>(axis)]);
+  std::string end;
+  if (count >= 0) {
+    const std::int64_t last = begin + (count - 1) * step;  // the extents of ONNX are unsigned: -1 is the last element
+    end = c.to.integers({count == 0 ? begin : step > 0 ? last + 1 : last > 0 ? last - 1 : -no_end});
+  } else {
+    const std::string n = c.to.extents(shape(count));
+    end = c.add("Add", {c.add("Mul", {n, c.to.integers({step})}), c.to.integers({begin})});
+    if (step < 0) c.refuse("has a negative step along an axis that is not a number");
+  }
+  sliced(c, {axis}, c.to.integers({begin}), end, {step});
+}
+inline void strided_slice(const exported_call& c) {
+  std::vector<std::int64_t> axes, begins, ends, steps;
+  for (std::size_t i = 0; i < c.input(0).extents.rank; ++i) {
+    const std::int64_t from = c.input(0).extents[i], to = c.def.outputs[0].extents[i], begin = c.word(i),
+                       step = c.word(max_rank + i);
+    if (begin == 0 && step == 1 && from == to) continue;
+    const std::int64_t n = c.to.known(to);
+    axes.push_back(static_cast<std::int64_t>(i)), begins.push_back(begin), steps.push_back(step);
+    const std::int64_t last = begin + (n - 1) * step;
+    if (n >= 0)
+      ends.push_back(n == 0                  ? begin
+                     : step > 0              ? (last == -1 ? no_end : last + 1)
+                     : begin < 0 || last > 0 ? last - 1
+                                             : -no_end);
+    else if (c.to.sample(from) - (begin < 0 ? begin + c.to.sample(from) : begin) <= c.to.sample(to) * step && step > 0)
+      ends.push_back(no_end);  // to the end of the axis
+    else if (step > 0)
+      ends.push_back(begin + c.to.sample(to) * step - c.to.sample(from));
+    else if (begin == -1 || begin == c.to.sample(from) - 1)
+      ends.push_back(-no_end);
+    else
+      c.refuse("has a box that ONNX cannot describe along an axis that is not a number");
+    if (n < 0 && ends.back() == 0) ends.back() = no_end;
+  }
+  if (axes.empty()) return c.set(0, c.name(0));
+  sliced(c, axes, c.to.integers(begins), c.to.integers(ends), steps);
+}
+inline void slice_at(const exported_call& c) {
+  const std::int64_t axis = c.word(0);
+  const std::string begin = c.add("Reshape", {cast(c, c.name(1), dtype::int64), c.to.integers({1})});
+  const std::string n = c.to.extents(shape(c.def.outputs[0].extents[static_cast<std::size_t>(axis)]));
+  sliced(c, {axis}, begin, c.add("Add", {begin, n}), {1});
+}
+inline void padded(const exported_call& c, const char* mode, std::size_t axis, std::int64_t before, std::int64_t after,
+                   std::uint64_t bits) {
+  const layout order = c.operand(0).order();
+  std::vector<std::int64_t> pads(2 * c.input(0).extents.rank, 0);
+  const auto place = static_cast<std::size_t>(axis_in(order, static_cast<std::int64_t>(axis)));
+  pads[place] = before, pads[pads.size() / 2 + place] = after;
+  std::vector<std::string> inputs{c.name(0, order), c.to.integers(pads)};
+  if (bits) inputs.push_back(c.to.scalar(c.input(0).type, bits));
+  c.set(0, c.add("Pad", inputs, {attribute_of("mode", mode)}), order);
+}
+inline void pad(const exported_call& c) {
+  const auto axis = static_cast<std::size_t>(c.word(0));
+  if (c.word(2) != 1) c.refuse("pads between elements, for which ONNX has no operator");
+  const std::int64_t before = c.word(1), after = c.to.sample(c.def.outputs[0].extents[axis]) -
+                                                 c.to.sample(c.input(0).extents[axis]) - before;
+  padded(c, "constant", axis, before, after, static_cast<std::uint64_t>(c.word(3)));
+}
+inline void pad_border(const exported_call& c) {
+  constexpr const char* modes[] = {"reflect", "symmetric", "edge", "wrap"};
+  const char* const mode = modes[c.word(1)];
+  if (c.word(1) == 1)
+    c.refuse("repeats the elements at the border, for which ONNX has no mode: use pad_mode::reflect or edge");
+  padded(c, mode, static_cast<std::size_t>(c.word(0)), c.word(2), c.word(3), 0);
+}
+inline void concat(const exported_call& c) {
+  if (c.word(1) != 1) c.refuse("joins matrices along a diagonal, for which ONNX has no operator");
+  layout order;
+  for (std::size_t k = 0; k < c.def.inputs.size() && order.empty(); ++k) order = c.operand(k).order();
+  std::vector<std::string> parts;
+  for (std::size_t k = 0; k < c.def.inputs.size(); ++k) parts.push_back(c.name(k, order));
+  c.set(0, c.add("Concat", parts, {attribute_of("axis", axis_in(order, c.word(0)))}), order);
+}
+inline void split(const exported_call& c) {
+  if (c.word(1) != 1) c.refuse("takes matrices from a diagonal, for which ONNX has no operator");
+  const layout order = c.operand(0).order();
+  const auto axis = static_cast<std::size_t>(c.word(0));
+  std::vector<std::string> inputs{c.name(0, order)};
+  std::vector<attribute> attributes{attribute_of("axis", axis_in(order, c.word(0)))};
+  std::vector<std::int64_t> parts;
+  for (const auto& o : c.def.outputs) parts.push_back(c.to.known(o.extents[axis]));
+  if (*std::min_element(parts.begin(), parts.end()) >= 0)
+    inputs.push_back(c.to.integers(parts));
+  else
+    attributes.push_back(attribute_of("num_outputs", static_cast<std::int64_t>(parts.size())));
+  c.to.add(c.in.to, "Split", inputs, attributes, parts.size());
+  const std::vector<std::string> outputs = c.in.to.nodes.back().outputs;
+  for (std::uint32_t o = 0; o < parts.size(); ++o) c.set(o, outputs[o], order);
+}
+inline void reverse(const exported_call& c) {
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 0; i < c.input(0).extents.rank; ++i)
+    if ((c.word(0) >> i) & 1) axes.push_back(static_cast<std::int64_t>(i));
+  const std::vector<std::int64_t> begins(axes.size(), -1), ends(axes.size(), -no_end);
+  sliced(c, axes, c.to.integers(begins), c.to.integers(ends), begins);
+}
+inline void roll(const exported_call& c) {
+  const layout order = c.operand(0).order();
+  std::string x = c.name(0, order);
+  for (std::size_t i = 0; i < c.input(0).extents.rank; ++i) {
+    std::int64_t by = c.word(i);
+    if (by == 0) continue;
+    if (const std::int64_t n = c.to.known(c.input(0).extents[i]); n > 0) by = (by % n + n) % n;
+    if (by == 0) continue;
+    const std::int64_t axis = axis_in(order, static_cast<std::int64_t>(i));
+    const auto part = [&](std::int64_t from, std::int64_t to) {
+      return c.add("Slice", {x, c.to.integers({from}), c.to.integers({to}), c.to.integers({axis})});
+    };
+    x = c.add("Concat", {part(-by, no_end), part(0, -by)}, {attribute_of("axis", axis)});
+  }
+  c.set(0, x, order);
+}
+inline void shape_of(const exported_call& c) { c.set(0, c.to.extents(c.input(0).extents)); }
+inline void size(const exported_call& c) {
+  c.set(0, c.add("ReduceProd", {c.to.extents(c.input(0).extents)}, {attribute_of("keepdims", 0)}));
+}
+inline void one_hot(const exported_call& c) {
+  const std::vector<std::int64_t> classes = counted(static_cast<std::size_t>(c.word(0)));
+  const std::string labels = c.add("Unsqueeze", {cast(c, c.name(0), dtype::int64), c.to.integers({-1})});
+  c.set(0, cast(c, c.add("Equal", {labels, c.to.integers(classes)}), c.def.outputs[0].type));
+}
+inline void batch_gather(const exported_call& c) {
+  const std::int64_t axis = c.word(0), batch = c.word(1), depth = c.word(4);
+  if (c.word(3) != 0) c.refuse("skips indices out of range, for which ONNX has no operator");
+  if (c.word(2)) {  // one index for each element
+    shape whole = c.def.outputs[0].extents, of_x = whole;
+    of_x[static_cast<std::size_t>(axis)] = c.input(0).extents[static_cast<std::size_t>(axis)];
+    std::string x = c.name(0), at = c.name(1);
+    if (!(c.input(0).extents == of_x)) x = c.add("Expand", {x, c.to.extents(of_x)});
+    if (!(c.input(1).extents == whole)) at = c.add("Expand", {at, c.to.extents(whole)});
+    return c.set(0, c.add("GatherElements", {x, at}, {attribute_of("axis", axis)}));
+  }
+  if (axis != batch)
+    c.refuse("gathers along an axis behind others, for which ONNX has no operator: transpose it to the front");
+  std::string at = cast(c, c.name(1), dtype::int64);
+  if (depth == 1) at = c.add("Unsqueeze", {at, c.to.integers({-1})});
+  c.set(0, c.add("GatherND", {c.name(0), at}, {attribute_of("batch_dims", batch)}));
+}
+inline void sort(const exported_call& c) {
+  const layout order = c.operand(0).order();
+  const std::string k = c.to.extents(shape(c.def.outputs[0].extents[static_cast<std::size_t>(c.word(0))]));
+  c.to.add(c.in.to, "TopK", {c.name(0, order), k},
+           {attribute_of("axis", axis_in(order, c.word(0))), attribute_of("largest", c.word(1) != 0)}, 2);
+  const std::vector<std::string> outputs = c.in.to.nodes.back().outputs;
+  c.set(0, outputs[0], order);
+  if (c.is_wanted(1)) c.set(1, cast(c, outputs[1], c.def.outputs[1].type), order);
+}
+
+// ---- products ----
+
+inline void matmul(const exported_call& c) {
+  const auto operand = [&](std::size_t k) {
+    layout order = counted(c.input(k).extents.rank);
+    if (c.word(k)) std::swap(order[order.size() - 1], order[order.size() - 2]);
+    return c.name(k, order);
+  };
+  if (c.input(0).extents.rank > 2 && c.def.outputs[0].extents.rank == 2)
+    c.refuse("sums the products of many matrices, as gradients do: export the model without its gradients");
+  c.set(0, c.add("MatMul", {operand(0), operand(1)}));
+}
+inline void attention(const exported_call& c) {
+  const bool causal = c.word(0) != 0, alibi = c.word(1) != 0;
+  const std::int64_t window = c.word(2);
+  double scale = real_word(c, 3);
+  int next = 3;
+  const int mask = c.word(4) ? next++ : -1, lengths = c.word(5) ? next++ : -1, positions = c.word(6) ? next++ : -1;
+  if (alibi) c.refuse("adds ALiBi's biases, which have no ONNX form: pass them as a mask");
+  const shape &q = c.input(0).extents, &k = c.input(1).extents;
+  const dtype type = c.input(0).type;
+  if (scale == 0) scale = 1 / __builtin_sqrt(static_cast<double>(number_of(c, q[3])));
+  const auto heads = [&](std::size_t operand) {
+    std::string x = c.name(operand);
+    const shape& e = c.input(operand).extents;
+    if (e[1] == q[1]) return x;
+    const std::int64_t each = number_of(c, q[1]) / number_of(c, e[1]);
+    x = c.add("Unsqueeze", {x, c.to.integers({2})});
+    x = c.add("Expand", {x, c.to.extents(shape(e[0], e[1], each, e[2], e[3]))});
+    return c.add("Reshape", {x, c.to.extents(shape(e[0], q[1], e[2], e[3]))});
+  };
+  const std::string keys = k[1] == q[1] ? c.name(1, {0, 1, 3, 2})
+                                        : c.add("Transpose", {heads(1)}, {attribute_of("perm", layout{0, 1, 3, 2})});
+  std::string scores = c.add("Mul", {c.add("MatMul", {c.name(0), keys}), c.to.number(type, scale)});
+  const auto count = [&](std::int64_t extent) {
+    const std::string n = c.add("Squeeze", {c.to.extents(shape(extent)), c.to.integers({0})});
+    return c.add("Range", {c.to.scalar(dtype::int64, 0), n, c.to.scalar(dtype::int64, 1)});
+  };
+  std::string attended;
+  const auto require = [&](const std::string& also) {
+    attended = attended.empty() ? also : c.add("And", {attended, also});
+  };
+  const std::string columns = causal || window > 0 || lengths >= 0 ? count(k[2]) : "";
+  if (causal || window > 0) {
+    std::string places = c.add("Unsqueeze", {count(q[2]), c.to.integers({1})});
+    if (positions >= 0) {
+      const auto p = static_cast<std::size_t>(positions);
+      std::string first = cast(c, c.name(p), dtype::int64);
+      if (c.input(p).extents.rank == 1) first = c.add("Unsqueeze", {first, c.to.integers({1, 2, 3})});
+      places = c.add("Add", {places, first});
+    }
+    if (causal) require(c.add("LessOrEqual", {columns, places}));
+    if (window > 0)
+      require(c.add("Greater",
+                    {columns, c.add("Sub", {places, c.to.scalar(dtype::int64, static_cast<std::uint64_t>(window))})}));
+  }
+  if (lengths >= 0)
+    require(
+        c.add("Less", {columns, c.add("Unsqueeze", {cast(c, c.name(static_cast<std::size_t>(lengths)), dtype::int64),
+                                                    c.to.integers({1, 2, 3})})}));
+  if (mask >= 0) {
+    const std::string given = c.name(static_cast<std::size_t>(mask));
+    if (c.input(static_cast<std::size_t>(mask)).type == dtype::boolean)
+      require(given);
+    else
+      scores = c.add("Add", {scores, given}), require(c.add("Not", {c.add("IsInf", {given})}));
+  }
+  if (!attended.empty())
+    scores = c.add("Where", {attended, scores, c.to.number(type, type == dtype::float16 ? -60000 : -1e37)});
+  std::string weights = c.add("Softmax", {scores}, {attribute_of("axis", -1)});
+  if (!attended.empty()) weights = c.add("Where", {attended, weights, c.to.number(type, 0)});
+  c.set(0, c.add("MatMul", {weights, heads(2)}));
+}
+
+// ---- images ----
+
+/// Channels first.
+inline layout channels_first(std::size_t rank) {
+  layout order = counted(rank);
+  order.erase(order.end() - 1);
+  order.insert(order.begin() + 1, static_cast<std::int64_t>(rank) - 1);
+  return order;
+}
+/// The attributes of windows: words 0 to 7. `image` and `result` are the extents that they connect.
+inline std::vector<attribute> windows(const exported_call& c, const std::vector<std::int64_t>& kernel,
+                                      const shape& image, const shape& result, bool is_pool = false) {
+  const std::size_t axes = kernel.size(), first = 2 - axes;
+  std::vector<std::int64_t> strides, dilations, pads(2 * axes);
+  for (std::size_t i = 0; i < axes; ++i) {
+    strides.push_back(c.word(first + i)), dilations.push_back(c.word(2 + first + i));
+    pads[i] = c.word(4 + 2 * (first + i)), pads[axes + i] = c.word(5 + 2 * (first + i));
+    if (pads[i] >= 0) continue;
+    const auto along =
+        weft::detail::place_windows(c.to.sample(image[1 + i]), kernel[i], strides[i], dilations[i], true, 0, 0);
+    pads[i] = along.before, pads[axes + i] = along.after;
+    if (c.to.known(image[1 + i]) < 0 && c.to.known(result[1 + i]) < 0 && strides[i] > 1 &&
+        image[1 + i] != result[1 + i] && c.def.outputs[0].extents == result) {
+      std::vector<attribute> same{attribute_of("kernel_shape", kernel), attribute_of("auto_pad", "SAME_UPPER")};
+      for (std::size_t k = i + 1; k < axes; ++k)
+        strides.push_back(c.word(first + k)), dilations.push_back(c.word(2 + first + k));
+      same.push_back(attribute_of("strides", strides));
+      if (!is_pool) same.push_back(attribute_of("dilations", dilations));
+      return same;
+    }
+  }
+  std::vector<attribute> all{attribute_of("kernel_shape", kernel), attribute_of("strides", strides),
+                             attribute_of("pads", pads)};
+  if (!is_pool) all.push_back(attribute_of("dilations", dilations));
+  return all;
+}
+/// Returns the name of filters `[..., in, out]` as `[out, in, ...]`.
+inline std::string filters(const exported_call& c, std::size_t k) {
+  const auto rank = static_cast<std::int64_t>(c.input(k).extents.rank);
+  layout order{rank - 1, rank - 2};
+  for (std::int64_t i = 0; i + 2 < rank; ++i) order.push_back(i);
+  return c.name(k, order);
+}
+inline std::vector<std::int64_t> kernel_of(const exported_call& c, std::size_t k) {
+  std::vector<std::int64_t> kernel;
+  const shape& extents = c.input(k).extents;
+  for (std::size_t i = 0; i + 2 < extents.rank; ++i) kernel.push_back(extents[i]);
+  return kernel;
+}
+inline void convolution(const exported_call& c) {
+  const layout order = channels_first(c.input(0).extents.rank);
+  const std::size_t rank = order.size();
+  std::vector<attribute> attributes = windows(c, kernel_of(c, 1), c.input(0).extents, c.def.outputs[0].extents);
+  std::string w = filters(c, 1);
+  const std::int64_t groups = c.def.attributes.size() > 8 ? c.word(8) : 1;
+  if (groups > 1) attributes.push_back(attribute_of("group", groups));
+  const shape& f = c.input(1).extents;
+  if (groups > 1 &&
+      f[rank - 2] != number_of(c, c.input(0).extents[rank - 1]) / groups) {  // depthwise: [..., channels, each]
+    layout by_channel{static_cast<std::int64_t>(rank) - 2, static_cast<std::int64_t>(rank) - 1};
+    for (std::size_t i = 0; i + 2 < rank; ++i) by_channel.push_back(static_cast<std::int64_t>(i));
+    shape whole(f[rank - 2] * f[rank - 1], 1);
+    for (std::size_t i = 0; i + 2 < rank; ++i) whole.push_back(f[i]);
+    w = c.add("Reshape", {c.name(1, by_channel), c.to.extents(whole)});
+  }
+  c.set(0, c.add("Conv", {c.name(0, order), w}, std::move(attributes)), order);
+}
+inline void transposed_convolution(const exported_call& c) {
+  const shape &image = c.def.outputs[0].extents, &from = c.input(1).extents;
+  const layout order = channels_first(image.rank);
+  const std::vector<std::int64_t> kernel = kernel_of(c, 0);
+  if (c.def.attributes.size() > 8)
+    c.refuse("is the gradient of a grouped convolution: export the model without its gradients");
+  std::vector<attribute> attributes = windows(c, kernel, image, from);
+  std::vector<std::int64_t> more;
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    const auto &strides = attributes[1].ints, &pads = attributes[2].ints, &dilations = attributes[3].ints;
+    more.push_back(c.to.sample(image[1 + i]) + pads[i] + pads[kernel.size() + i] -
+                   (c.to.sample(from[1 + i]) - 1) * strides[i] - (kernel[i] - 1) * dilations[i] - 1);
+  }
+  attributes.push_back(attribute_of("output_padding", more));
+  c.set(0, c.add("ConvTranspose", {c.name(1, order), filters(c, 0)}, std::move(attributes)), order);
+}
+inline void pool(const exported_call& c) {
+  const shape &from = c.input(0).extents, &to = c.def.outputs[0].extents;
+  const layout order = channels_first(from.rank);
+  const bool is_mean = c.def.op->onnx[6] == 'A';
+  std::vector<std::int64_t> kernel{c.word(8), c.word(9)};
+  std::vector<attribute> attributes;
+  if (kernel[0] == 0) {  // adaptive
+    std::vector<std::int64_t> strides;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::int64_t n = number_of(c, from[1 + i]), windows = number_of(c, to[1 + i]);
+      if (n % windows != 0) c.refuse("has windows of different sizes, for which ONNX has no operator");
+      strides.push_back(kernel[i] = n / windows);
+    }
+    attributes = {attribute_of("kernel_shape", kernel), attribute_of("strides", strides)};
+  } else {
+    attributes = windows(c, kernel, from, to, true);
+  }
+  if (is_mean) attributes.push_back(attribute_of("count_include_pad", c.word(10)));
+  c.set(0, c.add(is_mean ? "AveragePool" : "MaxPool", {c.name(0, order)}, std::move(attributes)), order);
+}
+inline void resample(const exported_call& c) {
+  const auto axis = static_cast<std::size_t>(c.word(0));
+  constexpr const char* coordinates[] = {"half_pixel", "align_corners", "asymmetric"};
+  const std::int64_t filter = c.word(1);
+  if (c.word(3) || filter == 4)
+    c.refuse("resizes in a way for which ONNX has no mode: use bilinear or bicubic interpolation");
+  const layout order = c.operand(0).order();
+  shape extents = c.input(0).extents;
+  extents[axis] = c.def.outputs[0].extents[axis];
+  shape ordered;
+  for (std::size_t i = 0; i < extents.rank; ++i)
+    ordered.push_back(extents[order.empty() ? i : static_cast<std::size_t>(order[i])]);
+  std::vector<attribute> attributes{attribute_of("mode", filter == 0 || filter == 2 ? "linear" : "cubic"),
+                                    attribute_of("coordinate_transformation_mode", coordinates[c.word(2)])};
+  if (filter == 1) attributes.push_back(attribute_of("cubic_coeff_a", -0.75));
+  if (filter == 3) attributes.push_back(attribute_of("cubic_coeff_a", -0.5));
+  if (filter == 2 || filter == 3) attributes.push_back(attribute_of("antialias", 1));
+  c.set(0, c.add("Resize", {c.name(0, order), "", "", c.to.extents(ordered)}, std::move(attributes)), order);
+}
+/// Windows: a part of the padded images for each pixel of a window, joined along the channels.
+inline void unfold(const exported_call& c) {
+  const shape &from = c.input(0).extents, &to = c.def.outputs[0].extents;
+  const std::vector<std::int64_t> kernel{c.word(8), c.word(9)};
+  if (c.word(10)) c.refuse("orders patches by channels, for which ONNX has no operator: use depth_order::dcr");
+  const std::vector<attribute> all = windows(c, kernel, from, to);
+  const auto &strides = all[1].ints, &pads = all[2].ints, &dilations = all[3].ints;
+  const std::string x = c.add("Pad", {c.name(0), c.to.integers({0, pads[0], pads[1], 0, 0, pads[2], pads[3], 0})});
+  std::vector<std::string> parts;
+  for (std::int64_t i = 0; i < kernel[0] * kernel[1]; ++i) {
+    std::vector<std::int64_t> begin{i / kernel[1] * dilations[0], i % kernel[1] * dilations[1]}, end;
+    for (std::size_t k = 0; k < 2; ++k) end.push_back(begin[k] + (number_of(c, to[1 + k]) - 1) * strides[k] + 1);
+    parts.push_back(
+        c.add("Slice", {x, c.to.integers(begin), c.to.integers(end), c.to.integers({1, 2}), c.to.integers(strides)}));
+  }
+  c.set(0, parts.size() == 1 ? parts[0] : c.add("Concat", parts, {attribute_of("axis", 3)}));
+}
+
+// ---- normalizations ----
+
+inline void layer_normalization(const exported_call& c) {
+  const auto axis = static_cast<std::int64_t>(c.input(0).extents.rank - c.input(1).extents.rank);
+  if (c.wanted != 1) c.refuse("has an ONNX form for its first result alone: export the model without its gradients");
+  c.set(0, c.add("LayerNormalization", {c.name(0), c.name(1), c.name(2)},
+                 {attribute_of("axis", axis), attribute_of("epsilon", real_word(c, 0))}));
+}
+inline void rms_normalization(const exported_call& c) {
+  const std::size_t rank = c.input(0).extents.rank, first = rank - c.input(1).extents.rank;
+  if (c.wanted != 1) c.refuse("has an ONNX form for its first result alone: export the model without its gradients");
+  const std::string x = c.name(0), axes = c.to.integers(counted(rank - first, static_cast<std::int64_t>(first)));
+  const std::string mean = c.add("ReduceMean", {c.add("Mul", {x, x}), axes});
+  const std::string deviation = c.add("Sqrt", {c.add("Add", {mean, c.to.number(c.input(0).type, real_word(c, 0))})});
+  c.set(0, c.add("Mul", {c.add("Div", {x, deviation}), c.name(1)}));
+}
+
+// ---- control flow ----
+
+/// Exports a subgraph as a graph of its own, which reads values of the graphs around it.
+inline graph branch(const exported_call& c, const subgraph& b, const std::vector<shared_value>& parameters,
+                    const std::vector<bool>& wanted) {
+  graph body;
+  body.name = c.to.unique(b.name);
+  for (const shared_value& r : c.to.add_subgraph(b, body, parameters, wanted)) c.to.return_value(body, r);
+  return body;
+}
+inline void cond(const exported_call& c) {
+  std::vector<shared_value> parameters;
+  for (std::size_t k = 1; k < c.def.inputs.size(); ++k)
+    parameters.push_back(c.in.values[{c.def.inputs[k].node, c.def.inputs[k].output}]);
+  std::vector<bool> wanted;
+  std::size_t outputs = 0;
+  for (std::uint32_t o = 0; o < c.def.outputs.size(); ++o) wanted.push_back(c.is_wanted(o)), outputs += c.is_wanted(o);
+  const std::string index = c.name(0);
+  const dtype type = c.input(0).type;
+  const std::size_t count = c.def.subgraphs.size();
+  graph rest = branch(c, c.in.g.subgraph_at(c.def.subgraphs[count - 1]), parameters, wanted);
+  std::vector<std::string> names;
+  for (std::size_t k = count - 1; k-- > 0;) {
+    graph next;
+    graph& home = k ? next : c.in.to;
+    const std::string chosen =
+        type == dtype::boolean ? index : c.to.add(home, "Equal", {index, c.to.number(type, static_cast<double>(k))});
+    std::vector<attribute> branches;
+    branches.push_back(
+        attribute_of("then_branch", branch(c, c.in.g.subgraph_at(c.def.subgraphs[k]), parameters, wanted)));
+    branches.push_back(attribute_of("else_branch", std::move(rest)));
+    c.to.add(home, "If", {chosen}, std::move(branches), outputs);
+    names = home.nodes.back().outputs;
+    if (k == 0) break;
+    next.name = c.to.unique("case");
+    for (std::uint32_t o = 0, i = 0; o < wanted.size(); ++o)
+      if (wanted[o]) next.outputs.push_back(c.to.described(names[i++], c.def.outputs[o]));
+    rest = std::move(next);
+  }
+  for (std::uint32_t o = 0, i = 0; o < wanted.size(); ++o)
+    if (wanted[o]) c.set(o, names[i++]);
+}
+
+/// Adds an input of a body.
+inline shared_value body_input(const exported_call& c, graph& body, const weft::value_info& info,
+                               const std::string& name) {
+  auto v = std::make_shared<exported_value>();
+  v->info = info;
+  v->home = &body;
+  v->places.push_back({{}, c.to.unique(name)});
+  body.inputs.push_back(c.to.described(v->places[0].name, info));
+  return v;
+}
+inline void loop(const exported_call& c) {
+  const weft::detail::loop_signature s(c.def);
+  const subgraph& of_body = c.in.g.subgraph_at(c.def.subgraphs.back());
+  const auto operand = [&](std::size_t k) { return c.in.values[{c.def.inputs[k].node, c.def.inputs[k].output}]; };
+  std::vector<bool> wanted(of_body.results.size(), false);
+  for (std::size_t r = 0; r < wanted.size(); ++r)
+    wanted[r] = r < s.variables || c.is_wanted(static_cast<std::uint32_t>(s.row_out(r - s.variables)));
+  for (std::size_t o = s.kept_out(0); o < c.def.outputs.size(); ++o)
+    if (c.is_wanted(static_cast<std::uint32_t>(o)))
+      c.refuse("has an ONNX form for its variables alone: do not fetch the number of iterations, or gradients");
+  const bool is_scan = s.is_exact() && s.rows_read > 0;
+  if (!is_scan && s.rows_read > 0) c.refuse("is the gradient of a loop: export the model without its gradients");
+
+  graph body;
+  body.name = c.to.unique(of_body.name);
+  std::vector<shared_value> now, invariants;
+  if (!is_scan) {
+    body_input(c, body, {dtype::int64, {}}, "iteration");
+    body_input(c, body, {dtype::boolean, {}}, "continues");
+  }
+  for (std::size_t j = 0; j < s.variables; ++j)
+    now.push_back(body_input(c, body, c.input(s.variable_in(j)), "variable"));
+  std::vector<shared_value> parameters = now;
+  for (std::size_t r = 0; r < s.rows_read; ++r)
+    parameters.push_back(body_input(c, body, weft::detail::row_of(c.input(s.row_in(r))), "row"));
+  for (std::size_t k = s.invariant_in(0); k < c.def.inputs.size(); ++k) invariants.push_back(operand(k));
+  parameters.insert(parameters.end(), invariants.begin(), invariants.end());
+
+  std::vector<std::string> inputs;
+  std::vector<attribute> attributes;
+  if (!is_scan) {
+    std::string count;
+    if (s.counted)
+      count = c.name(0);
+    else if (s.is_bounded())
+      count = c.add("Squeeze", {c.to.extents(shape(std::int64_t{s.max_iterations})), c.to.integers({0})});
+    inputs = {count, ""};
+  }
+  const auto continues = [&](graph& to, std::vector<shared_value> variables) {
+    variables.insert(variables.end(), invariants.begin(), invariants.end());
+    return c.to.add_subgraph(c.in.g.subgraph_at(c.def.subgraphs[0]), to, variables, {true})[0];
+  };
+  if (s.conditional) {
+    std::vector<shared_value> first;
+    for (std::size_t j = 0; j < s.variables; ++j) first.push_back(operand(s.variable_in(j)));
+    inputs[1] = c.to.at(*continues(c.in.to, first), {});
+  }
+  for (std::size_t j = 0; j < s.variables + s.rows_read; ++j) inputs.push_back(c.name(s.variable_in(j)));
+  const std::vector<shared_value> results = c.to.add_subgraph(of_body, body, parameters, wanted);
+  if (!is_scan) {
+    if (s.conditional)
+      c.to.return_value(body,
+                        continues(body, {results.begin(), results.begin() + static_cast<std::ptrdiff_t>(s.variables)}));
+    else {
+      const std::string yes = c.to.add(body, "Identity", {body.inputs[1].name});
+      body.outputs.push_back(c.to.described(yes, {dtype::boolean, {}}));
+    }
+  }
+  for (const shared_value& r : results) c.to.return_value(body, r);
+  const std::size_t stacked = results.size() - s.variables;
+  if (stacked > 0 && !is_scan && !s.is_exact()) c.refuse("stacks rows of an unknown number of iterations");
+  attributes.push_back(attribute_of("body", std::move(body)));
+  if (is_scan) {
+    attributes.push_back(attribute_of("num_scan_inputs", static_cast<std::int64_t>(std::size_t{s.rows_read})));
+    if (s.backwards) {
+      attributes.push_back(attribute_of("scan_input_directions", std::vector<std::int64_t>(s.rows_read, 1)));
+      if (stacked) attributes.push_back(attribute_of("scan_output_directions", std::vector<std::int64_t>(stacked, 1)));
+    }
+  }
+  c.to.add(c.in.to, is_scan ? "Scan" : "Loop", std::move(inputs), std::move(attributes), results.size());
+  const std::vector<std::string> outputs = c.in.to.nodes.back().outputs;
+  for (std::uint32_t r = 0, i = 0; r < wanted.size(); ++r)
+    if (wanted[r]) c.set(r, outputs[i++]);
+}
+
+}  // namespace forms
+
+inline form_function find_form(std::string_view name) {
+  static constexpr std::pair<std::string_view, form_function> all[] = {
+      {"map", forms::map},
+      {"reduce", forms::reduce},
+      {"fill", forms::fill},
+      {"range", forms::range},
+      {"transpose", forms::transpose},
+      {"slice", forms::slice},
+      {"strided_slice", forms::strided_slice},
+      {"slice_at", forms::slice_at},
+      {"pad", forms::pad},
+      {"pad_border", forms::pad_border},
+      {"concat", forms::concat},
+      {"split", forms::split},
+      {"reverse", forms::reverse},
+      {"roll", forms::roll},
+      {"shape", forms::shape_of},
+      {"size", forms::size},
+      {"one_hot", forms::one_hot},
+      {"batch_gather", forms::batch_gather},
+      {"sort", forms::sort},
+      {"matmul", forms::matmul},
+      {"attention", forms::attention},
+      {"convolution", forms::convolution},
+      {"transposed_convolution", forms::transposed_convolution},
+      {"pool", forms::pool},
+      {"resample", forms::resample},
+      {"unfold", forms::unfold},
+      {"layer_normalization", forms::layer_normalization},
+      {"rms_normalization", forms::rms_normalization},
+      {"cond", forms::cond},
+      {"loop", forms::loop},
+  };
+  for (const auto& [known, function] : all)
+    if (known == name) return function;
+  throw error(error_code::internal, "save_onnx", {"there is no form ", std::string(name)});
+}
+
+}  // namespace weft::onnx
+WEFT_COLD_END

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <weft/onnx/forms.hpp>
+
+namespace weft {
+
+/// Writes the part of a session's graph that computes some values to an ONNX file:
+/// `save_onnx("model.onnx", s, fetch(logits), feed(images))`. Nodes and variables keep their names, and named extents
+/// become symbolic dimensions. The file contains the session's present values of variables; if they exceed 1 GB, these
+/// are in a second file, `model.onnx.data`. Images have their channels last, as in Weft. Opset 20.
+///
+/// Throws unimplemented, with the node's name, for operations without an ONNX form, such as updates and random draws,
+/// failed_precondition if a placeholder is needed but not fed, and the errors of onnx::write_model.
+template <class... F, class... P>
+void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds);
+template <class... F>
+void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches);
+
+WEFT_COLD_BEGIN
+namespace onnx {
+
+/// Returns the model that save_onnx writes. It refers to memory of the graph.
+inline model model_of(session& s, const sequence<value>& fetches, const sequence<value>& feeds,
+                      std::vector<shared_value>& kept) {
+  constexpr std::int64_t ir_version = 9, opset = 20;
+  model made;
+  made.ir_version = ir_version;
+  made.producer = "weft";
+  made.opsets[""] = opset;
+  made.main.name = "weft";
+  exporter to(s, made);
+  exporter::scope all{s.of(), made.main};
+  for (const value& v : feeds) to.add_input(all, v);
+  to.add_nodes(all, fetches);
+  std::set<std::string> taken;
+  for (const value& v : fetches) to.add_output(all, v, taken);
+  for (const auto& [of, v] : all.values) kept.push_back(v);
+  return made;
+}
+
+inline void save(const std::string& path, session& s, const sequence<value>& fetches, const sequence<value>& feeds) {
+  std::vector<shared_value> kept;  // owns the values of variables
+  const model made = model_of(s, fetches, feeds, kept);
+  std::uint64_t bytes = 0;
+  for (const tensor_value& t : made.main.initializers) bytes += t.bytes.size();
+  constexpr std::uint64_t large = std::uint64_t{1} << 30, small = 1024;
+  write_model(path, made, bytes > large ? write_options{small} : write_options{});
+}
+
+}  // namespace onnx
+WEFT_COLD_END
+
+template <class... F, class... P>
+void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+  sequence<value> wanted, given;
+  const auto add = [](sequence<value>& to) {
+    return [&to](const auto&... v) {
+      (detail::for_each_part(v, [&](const auto& part) { to.push_back(part.erased().id()); }), ...);
+    };
+  };
+  std::apply(add(wanted), fetches.fetched);
+  std::apply(add(given), feeds.fed);
+  static_cast<void>(s.prepare(fetches, feeds));  // reports mistakes in the lists
+  onnx::save(path, s, wanted, given);
+}
+template <class... F>
+void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches) {
+  save_onnx(path, s, fetches, feed_list<>{});
+}
+
+}  // namespace weft

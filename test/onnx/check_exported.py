@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Checks each model of a folder with ONNX's checker, and compares the outputs that ONNX Runtime computes with those of a
+session: FOLDER/NAME.onnx, NAME.in0.npy, NAME.out0.npy. Exits with 77 if a package is missing."""
+import pathlib
+import sys
+
+try:
+    import numpy
+    import onnx
+    import onnxruntime
+except ImportError as missing:
+    print(f"models are not compared with ONNX Runtime: {missing}")
+    sys.exit(77)
+
+tolerance = 2e-4
+wrong = 0
+folder = pathlib.Path(sys.argv[1])
+for path in sorted(folder.glob("*.onnx")):
+    def array(role, k):
+        return numpy.load(folder / f"{path.stem}.{role}{k}.npy")
+
+    try:
+        onnx.checker.check_model(str(path), full_check=True)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        given = {x.name: array("in", k) for k, x in enumerate(session.get_inputs())}
+        for k, result in enumerate(session.run(None, given)):
+            expected = array("out", k)
+            assert result.shape == expected.shape, f"output {k}: {result.shape}, not {expected.shape}"
+            assert result.dtype == expected.dtype, f"output {k}: {result.dtype}, not {expected.dtype}"
+            numpy.testing.assert_allclose(result.astype("float64"), expected.astype("float64"), rtol=tolerance,
+                                          atol=tolerance, err_msg=f"output {k}")
+    except Exception as problem:
+        wrong += 1
+        print(f"{path.stem}: {str(problem)[:600]}")
+print(f"{len(list(folder.glob('*.onnx'))) - wrong} models have equal outputs in ONNX Runtime, {wrong} do not")
+sys.exit(1 if wrong else 0)
