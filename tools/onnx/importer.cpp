@@ -26,7 +26,8 @@ constexpr std::string_view reserved_words =
     "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d conv1d conv2d conv3d grouped_conv2d "
     "depthwise_conv2d slice reverse squeeze fill gather batch_normalization layer_normalization zeros_like matvec "
     "vecdot "
-    "broadcast_matmul expand_dims maximum minimum select range cast softmax log_softmax graph_of padding size2d";
+    "broadcast_matmul expand_dims maximum minimum select range moments rsqrt random_bernoulli floor_mod "
+    "max_pool2d_with_indices pad sqrt cast softmax log_softmax graph_of padding size2d";
 
 std::string lower_snake(std::string_view text) {
   std::string result;

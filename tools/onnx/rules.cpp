@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "rules.hpp"
+#include "statements.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -111,10 +111,24 @@ void passed(call& c) {
 
 void dropped_out(call& c) {
   same_extents(c);
-  if (c.out.size() > 1) c.refuse("its mask is read");
+  value& x = c.operand(0);
   const double rate = c.opset < 12 ? c.real("ratio", 0.5) : c.has(1) ? c.known_numbers(1).at(0) : 0.5;
+  const bool training = c.has(2) && c.known_numbers(2).at(0) != 0;
   c.number("seed", 0);
   c.fuses = false;
+  c.to.uses_graph |= c.out.size() > 1 || training;
+  const std::string of = cpp_type(x.type) + ", " + c.to.dims_of(x) + ">(g, ",
+                    all = "fill<bool, " + c.to.dims_of(x) + ">(g, true)";
+  if (training && rate > 0) {
+    c.need_header("ops/random/distributions.hpp");
+    const std::string mask = stated(c, "mask", "random_bernoulli(fill<" + of + literal(x.type, 1 - rate) + ")) > 0");
+    c.text = "select(" + mask + ", {0} / " + literal(x.type, 1 - rate) + ", 0)";
+    return also(c, 1, mask, x.extents, x.last, boolean);
+  }
+  if (c.out.size() > 1 || training) {
+    c.pass(0);
+    return also(c, 1, all, x.extents, x.last, boolean);
+  }
   c.layer("nn::dropout", ".rate = " + literal(float64, rate), {}, true);
 }
 
@@ -301,6 +315,7 @@ namespace {
 /// The windows of a convolution or a pool.
 struct window_shape {
   std::vector<std::int64_t> extents, strides, dilations, before, after;
+  std::vector<std::int64_t> asked;  ///< `after` without what ceil_mode adds
   integers results;
   bool same = false;  ///< padding::same
 
@@ -352,6 +367,7 @@ window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
   bool is_same = true;
   for (std::size_t i = 0; i < axes; ++i) {
     const integer& n = x.extents[2 + i];
+    w.asked.push_back(0);
     const std::int64_t reach = (w.extents[i] - 1) * w.dilations[i];
     if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       const integer result = floor_quotient(n + integer(w.strides[i] - 1), integer(w.strides[i]));
@@ -361,6 +377,7 @@ window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
             std::max<std::int64_t>(0, (result.number() - 1) * w.strides[i] + reach + 1 - n.number());
         w.before.push_back(automatic == "SAME_UPPER" ? all / 2 : all - all / 2);
         w.after.push_back(all - w.before.back());
+        w.asked.back() = w.after.back();
       } else if (automatic == "SAME_LOWER" && (reach % 2 != 0 || w.strides[i] != 1)) {
         c.refuse("auto_pad SAME_LOWER needs static extents");
       } else {
@@ -372,6 +389,7 @@ window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
     const bool valid = automatic == "VALID";
     w.before.push_back(valid ? 0 : pads[i]);
     w.after.push_back(valid ? 0 : pads[axes + i]);
+    w.asked.back() = w.after.back();
     integer result = windows(n, w.extents[i], w.strides[i], w.dilations[i], w.before[i] + w.after[i]);
     if (ceil && w.strides[i] > 1) {
       if (!n.is_number()) c.refuse("ceil_mode needs static extents");
@@ -458,21 +476,96 @@ void convolved(call& c) {
       name + (arguments.empty() ? "" : "<" + arguments + ">") + "({0}, " + filter + ")" + (has_bias ? " + {2}" : "");
 }
 
-/// Texts: `max_pool{rank}<{window}>({0})`.
+namespace {
+
+/// A pool as strided slices, along one axis after the other: of integers, with dilations, or with windows that count
+/// their borders in part. `element` is the text of an element's part in the result, with `{0}`.
+void pool_by_slices(call& c, const window_shape& w, bool maxima, bool count, const std::string& element) {
+  const value& x = c.operand(0);
+  const std::string border = maxima ? literal(x.type, is_float(x.type) ? -INFINITY : x.type == int8 ? -128 : 0) : "";
+  std::string text = element;
+  std::vector<std::string> divisors;
+  double divisor = 1;
+  for (std::size_t i = 0; i < w.extents.size(); ++i) {
+    const std::string axis = std::to_string(i + 1);
+    const integer& extent = x.extents[i + 2];
+    if (!extent.is_number()) c.refuse("such windows need static extents");
+    const std::int64_t n = extent.number(), m = w.results[i].number(), k = w.extents[i], step = w.strides[i],
+                       d = w.dilations[i];
+    if (k > 64) c.refuse("such windows must have at most 64 elements per axis");
+    const std::int64_t after = std::max<std::int64_t>(0, (m - 1) * step + (k - 1) * d + 1 - n - w.before[i]);
+    if (w.before[i] > 0 || after > 0) {
+      if (maxima) c.need_header("ops/arrays/pad_modes.hpp");
+      text = "pad<" + axis + ", " + joined(std::vector{w.before[i], after}) + ">(" + text +
+             (maxima ? ", " + border : "") + ")";
+    }
+    const std::string padded = stated(c, "padded", text);
+    text.clear();
+    for (std::int64_t j = 0; j < k; ++j) {
+      const std::string part = "slice<" + axis + ", " + joined(std::vector{j * d, m}) +
+                               (step > 1 ? ", " + std::to_string(step) : "") + ">(" + padded + ")";
+      text = text.empty() ? part : maxima ? "maximum(" + text + ", " + part + ")" : text + " + " + part;
+    }
+    text = stated(c, maxima ? "largest" : "sums", text);
+    std::vector<double> counts;
+    bool equal = true;
+    for (std::int64_t o = 0; o < m; ++o) {
+      double elements = 0;
+      for (std::int64_t j = 0; j < k; ++j) {
+        const std::int64_t at = o * step + j * d - w.before[i];
+        elements += count ? at < n + w.asked[i] : at >= 0 && at < n;
+      }
+      counts.push_back(elements);
+      equal &= elements == counts[0];
+    }
+    std::vector<std::int64_t> column(x.rank(), 1);
+    column[i + 1] = m;
+    if (equal)
+      divisor *= counts.empty() ? 1 : counts[0];
+    else if (!maxima)
+      divisors.push_back(constant_text(c, "counts", column, counts, x.type));
+  }
+  if (divisor != 1) divisors.push_back(literal(x.type, divisor));
+  c.text = text;
+  if (maxima || element != "{0}") return;
+  for (const std::string& each : divisors) c.text += " / " + each;
+}
+
+/// Returns the number of the first element of each image and channel, with the channels last.
+std::string image_offsets(call& c, const integers& extents) {
+  const integers to{extents[0], 1, 1, extents[1]};
+  const integer pixels = extents[2] * extents[3];
+  if (!pixels.is_number()) c.refuse("indices need images of static extents");
+  c.to.uses_graph = true;
+  return reshape_text(to, "range<std::int64_t, " + (extents[0] * extents[1]).text() + ">(g, 0, " + pixels.text() + ")");
+}
+
+}  // namespace
+
+/// Texts: `max_pool{rank}<{windows}>({0})`, or a function for the powers of LpPool.
 void pooled(call& c) {
   value& x = c.operand(0);
   if (x.rank() < 3 || x.rank() > 5) c.refuse("images must have 1 to 3 spatial axes");
-  if (c.out.size() > 1) c.refuse("its indices are read");
-  window_shape w = windows_of(c, c.list("kernel_shape", {}));
-  c.number("storage_order", 0);
-  const bool average = c.from.op_type == "AveragePool", count = c.number("count_include_pad", 0) != 0;
-  if (std::any_of(w.dilations.begin(), w.dilations.end(), [](auto n) { return n != 1; }))
-    c.refuse("dilations are not supported");
-  if (count && c.number("ceil_mode", 0) != 0 && w.padded())
-    c.refuse("ceil_mode with count_include_pad is not supported");
+  const window_shape w = windows_of(c, c.list("kernel_shape", {}));
+  const bool by_column = c.number("storage_order", 0) != 0, count = c.number("count_include_pad", 0) != 0;
+  const bool average = c.from.op_type == "AveragePool", powers = c.from.op_type == "LpPool";
+  const auto p = static_cast<double>(c.number("p", 2));
   integers extents{x.extents[0], x.extents[1]};
   extents.insert(extents.end(), w.results.begin(), w.results.end());
   c.result(0, extents, true);
+  bool by_slices = powers || !is_float(x.type) || (average && count && c.number("ceil_mode", 0) != 0 && w.padded());
+  for (std::size_t i = 0; i < w.extents.size(); ++i)
+    by_slices |= w.dilations[i] != 1 || w.before[i] >= w.extents[i] || w.after[i] >= w.extents[i];
+  if (by_slices) {
+    if (c.out.size() > 1) c.refuse("its indices are read, but it has dilations, or elements that are integers");
+    const std::string power = p == 1   ? "abs({0})"
+                              : p == 2 ? "square({0})"
+                                       : "pow(abs({0}), " + literal(x.type, p) + ")";
+    pool_by_slices(c, w, !average && !powers, count, powers ? power : "{0}");
+    if (powers && p != 1)
+      c.text = p == 2 ? "sqrt(" + c.text + ")" : "pow(" + c.text + ", " + literal(x.type, 1 / p) + ")";
+    return;
+  }
   const bool counted = average && count && w.padded();
   std::string arguments = w.size(w.extents);
   const bool padded = w.padded() || (w.same && !all_numbers(w.results));
@@ -483,6 +576,40 @@ void pooled(call& c) {
   if (axes != 2) c.need_header("ops/images/pooling" + std::to_string(axes) + "d.hpp");
   c.holes["rank"] = std::to_string(axes) + "d";
   c.holes["windows"] = arguments;
+  if (c.out.size() < 2) return;
+  if (axes != 2) c.refuse("its indices are read, but only images of two spatial axes have them");
+  c.need_header("ops/images/max_unpool.hpp");
+  const std::string values = c.to.name_for("maxima"), places = c.to.name_for("places"),
+                    all = image_offsets(c, x.extents);
+  c.to.add_statement({{values, places}, c.filled("max_pool2d_with_indices<" + arguments + ">({0})"), ""});
+  const std::string place = "cast<std::int64_t>(" + places + ")", columns = x.extents[3].text(),
+                    rows = x.extents[2].text();
+  c.text = values;
+  also(
+      c, 1,
+      all + " + " +
+          (by_column ? place + " / " + columns + " + " + "floor_mod(" + place + ", " + columns + ") * " + rows : place),
+      extents, true, int64);
+  if (by_column) c.need_header("ops/elementwise/rounding.hpp");
+}
+
+/// MaxUnpool: indices count the elements of all images of the extents that the pool had without output_shape.
+void unpooled(call& c) {
+  const value& x = c.operand(0);
+  if (x.rank() != 4) c.refuse("images must have two spatial axes");
+  c.reorder(1, true);
+  const auto kernel = c.list("kernel_shape", {}), strides = c.list("strides", {1, 1}),
+             pads = c.list("pads", {0, 0, 0, 0});
+  integers inner{x.extents[0], x.extents[1]};
+  for (std::size_t i = 0; i < 2; ++i)
+    inner.push_back((x.extents[i + 2] - integer(1)) * integer(strides[i]) +
+                    integer(kernel.at(i) - pads[i] - pads[i + 2]));
+  const integers extents = c.has(2) ? c.known_integers(2) : inner;
+  c.result(0, extents, true);
+  c.text = "max_unpool2d<" + inner[2].text() + ", " + inner[3].text() + ">({0}, {1} - " + image_offsets(c, inner) + ")";
+  for (std::size_t i = 2; i < 4; ++i)
+    if (!(extents[i] == inner[i]))
+      c.text = "pad<" + std::to_string(i - 1) + ", 0, " + (extents[i] - inner[i]).text() + ">(" + c.text + ")";
 }
 
 /// Texts: `mean<{axes}, keep_dims>({0})`.
@@ -499,8 +626,23 @@ void batch_normalized(call& c) {
   same_extents(c);
   value& x = c.operand(0);
   const double epsilon = c.real("epsilon", 1e-5), momentum = c.real("momentum", 0.9);
-  if (c.number("training_mode", 0) != 0 || c.out.size() > 1)
-    c.refuse("training_mode is not supported: export the model for inference");
+  const bool training = c.number("training_mode", 0) != 0;
+  if (c.out.size() > (training ? 3u : 1u)) c.refuse("its further results are read");
+  if (training) {
+    std::vector<std::size_t> axes;
+    for (std::size_t i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
+    c.need_header("ops/reduce/normalization.hpp");
+    const std::string mean = c.to.name_for("mean_of"), variance = c.to.name_for("variance_of"), from = named(c, 0);
+    c.to.add_statement({{mean, variance}, "moments<" + joined(axes) + ">(" + from + ")", ""});
+    c.text = "batch_normalization(" + from + ", " + mean + ", " + variance +
+             ", {1}, {2}, {.epsilon = " + digits(static_cast<float>(epsilon)) + "})";
+    const auto moved = [&](const std::string& hole, const std::string& to) {
+      return literal(x.type, momentum) + " * " + hole + " + " + literal(x.type, 1 - momentum) + " * " + to;
+    };
+    also(c, 1, moved("{3}", mean), {x.extents[1]});
+    also(c, 2, moved("{4}", variance), {x.extents[1]});
+    return;
+  }
   if (c.opset < 9 && c.number("spatial", 1) == 0) c.refuse("spatial = 0 is not supported");
   bool constants = x.rank() > 1 && !x.known() && (x.type == float32 || x.type == float64);
   for (const std::size_t i : {1u, 2u, 3u, 4u}) constants &= c.operand(i).constant && c.in[i]->parameter;
@@ -523,7 +665,19 @@ void layer_normalized(call& c) {
   const std::size_t axis = c.axis(c.number("axis", -1), x.rank());
   const double epsilon = c.real("epsilon", 1e-5);
   c.number("stash_type", 1);
-  if (c.out.size() > 1) c.refuse("its mean or its deviation is read");
+  if (c.out.size() > 1) {
+    std::vector<std::int64_t> axes;
+    integers reduced_extents = x.extents;
+    for (std::size_t i = axis; i < x.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i)), reduced_extents[i] = 1;
+    c.need_header("ops/reduce/normalization.hpp");
+    const std::string mean = c.to.name_for("mean_of"), variance = c.to.name_for("variance_of"), from = named(c, 0);
+    c.to.add_statement({{mean, variance}, "moments<" + joined(axes) + ", keep_dims>(" + from + ")", ""});
+    const std::string inverse = stated(c, "inverse", "rsqrt(" + variance + " + " + literal(x.type, epsilon) + ")");
+    also(c, 1, mean, reduced_extents);
+    also(c, 2, inverse, reduced_extents);
+    c.text = "(" + from + " - " + mean + ") * " + inverse + " * {1}" + (c.has(2) ? " + {2}" : "");
+    return;
+  }
   const auto exact = digits(static_cast<float>(epsilon));
   const bool constants =
       c.operand(1).constant && c.in[1]->parameter && c.has(2) && c.in[2]->constant && c.in[2]->parameter;

@@ -142,7 +142,9 @@ std::string program_text(const importer& of) {
   text +=
       " [--weights FILE] [--out FOLDER]\n#include <cstdio>\n#include <exception>\n#include <map>\n#include <string>\n"
       "#include <weft/checkpoint/npy.hpp>\n";
-  if (!of.members.empty()) text += "#include <weft/nn/weights.hpp>\n";
+  bool has_weights = false;
+  for (const member& m : of.members) has_weights |= !m.weights.empty();
+  if (has_weights) text += "#include <weft/nn/weights.hpp>\n";
   text += "#include <weft/weft.hpp>\n\n#include \"" + space + ".hpp\"\n\nusing namespace weft;\n\n";
   text += "int main(int argc, char** argv) try {\n";
   text += wrapped("  std::map<std::string, std::string> flags{{\"--weights\", \"" + space +
@@ -171,7 +173,7 @@ std::string program_text(const importer& of) {
                              : "  const auto net = nn::named(" + space + "::model(), \"" + space + "\");\n";
   text += wrapped("  const auto " + (one ? names : "[" + names + "]") + " = net(" + arguments + ");");
   text += "\n  session s{g};\n";
-  if (!of.members.empty()) text += "  nn::load_weights(flags.at(\"--weights\"), net, s);\n";
+  if (has_weights) text += "  nn::load_weights(flags.at(\"--weights\"), net, s);\n";
   text += wrapped("  const auto " + (one ? values : "[" + values + "]") + " = s." +
                   (one ? "eval(" + names : "run(fetch(" + names + ")") + feeds + ");");
   for (std::size_t i = 0; i < of.outputs.size(); ++i) {
