@@ -462,9 +462,10 @@ void importer::remove_unused() {
       statements.erase(statements.begin() + static_cast<std::ptrdiff_t>(i));
   }
   std::erase_if(members, [&](const member& m) { return !read.count(m.name); });
+  uses_graph = read.count("g") > 0;
+  if (uses_graph) read.insert(first_input_);
   for (std::string& name : input_names)
     if (!read.count(name)) name.clear();
-  uses_graph = read.count("g") > 0;
 }
 
 // ---- a node ----

@@ -14,6 +14,10 @@ constexpr std::size_t width = 120;
 /// Breaks a line that is too long after a comma or an operator, outside of inner brackets if possible.
 std::string wrapped(std::string line) {
   std::string done;
+  if (const std::size_t comment = line.find(";  // "); comment != line.npos && line.size() > width) {
+    done = std::string(line.find_first_not_of(' '), ' ') + line.substr(comment + 3) + "\n";
+    line.erase(comment + 1);
+  }
   while (line.size() > width) {
     std::vector<std::size_t> open;
     std::size_t best = 0, best_depth = 1000, indent = 0;
@@ -92,7 +96,7 @@ std::string header_text(const importer& of) {
     body += wrapped("  " + m.type + " " + m.name + (m.options.empty() ? "" : "{" + m.options + "}") + ";");
   if (!of.members.empty()) body += "\n";
   body += wrapped("  auto operator()(" + parameters(of) + ") const {");
-  if (of.uses_graph && !of.inputs.empty()) body += "    graph& g = graph_of(" + of.inputs[0]->text + ");\n";
+  if (of.uses_graph && !of.inputs.empty()) body += "    graph& g = graph_of(" + of.any_input() + ");\n";
   for (const statement& s : of.statements) {
     std::string names = s.names[0];
     if (s.names.size() > 1) {
