@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include <weft/tensor/dtype.hpp>
 
 namespace weft::device {
@@ -19,6 +22,19 @@ WEFT_HOST_DEVICE constexpr T below_all() {
     return -__FLT_MAX__;
   else
     return static_cast<T>(T(-1) < T(0) ? T(1) << (8 * sizeof(T) - 1) : 0);
+}
+
+/// Writes the index of the largest element of each row; element k of row (o, i) is at (o * extent + k) * inner + i.
+template <class T>
+void argmax_rows(const T* x, std::int32_t* to, std::size_t outer, std::size_t extent, std::size_t inner) {
+  for (std::size_t o = 0; o < outer; ++o, x += extent * inner)
+    for (std::size_t i = 0; i < inner; ++i) {
+      T largest = below_all<T>();
+      std::size_t best = 0;
+      for (std::size_t k = 0; k < extent; ++k)
+        if (const T value = x[k * inner + i]; value > largest) largest = value, best = k;
+      *to++ = static_cast<std::int32_t>(best);
+    }
 }
 
 }  // namespace weft::device

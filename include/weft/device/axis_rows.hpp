@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include <weft/tensor/dims.hpp>
+#include <weft/tensor/shape.hpp>
 
 namespace weft {
 

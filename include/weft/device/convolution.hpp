@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/tensor/dims.hpp>
+#include <weft/tensor/shape.hpp>
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/tensor/dims.hpp>
+#include <weft/tensor/shape.hpp>
 #include <weft/tensor/dtype.hpp>
 
 namespace weft::device {

@@ -83,7 +83,7 @@ struct frozen_value_is_not_a_variable<variable_node<T, D, Dev>> : mistake<false>
 /// Freezes the given variables. Throws invalid_argument for a variable that is neither trained nor frozen, and
 /// failed_precondition if an optimizer updates one.
 template <class First, class... More>
-  requires(!std::is_same_v<First, graph>)
+  requires(!std::is_same_v<First, graph> && !std::is_convertible_v<const First&, std::string_view>)
 void freeze(const First& first, const More&... more);
 /// Makes the given frozen variables trained again.
 template <class First, class... More>
@@ -244,7 +244,7 @@ WEFT_DECL sequence<variable_description> variables(const graph& g, variable_kind
 #endif
 
 template <class First, class... More>
-  requires(!std::is_same_v<First, graph>)
+  requires(!std::is_same_v<First, graph> && !std::is_convertible_v<const First&, std::string_view>)
 void freeze(const First& first, const More&... more) {
   using mistake = first_mistake<frozen_value_is_not_a_variable<First>, frozen_value_is_not_a_variable<More>...>;
   static_assert(correct<mistake>, "freeze: takes variables, one by one, or a graph and a name: freeze(g, \"encoder\")");

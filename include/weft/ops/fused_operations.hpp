@@ -5,7 +5,7 @@
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/ops/aliases.hpp>
 #include <weft/ops/cpu/fill.hpp>
-#include <weft/ops/elementwise/formulas.hpp>
+#include <weft/ops/elementwise/formulas_of_symbols.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/tensor/sequence.hpp>
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include <weft/device/exact.hpp>
-#include <weft/ops/elementwise/formulas.hpp>
+#include <weft/ops/elementwise/formulas_of_symbols.hpp>
 #include <weft/ops/elementwise/functions.hpp>
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/symbol.hpp>

@@ -10,6 +10,7 @@
 #include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/error.hpp>
+#include <weft/ops/literals.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/sequence.hpp>
@@ -51,26 +52,6 @@ struct node_def {
   sequence<std::uint64_t> literals;   ///< numbers in an expression, as bits
   sequence<std::uint32_t> subgraphs;  ///< subgraphs of the node, as indices into the graph's subgraphs
 };
-
-namespace detail {
-
-// Converts the bits of an entry of `literals` to a number.
-
-template <class T>
-WEFT_HOST_DEVICE T literal_value(std::uint64_t bits) {
-  T value;
-  __builtin_memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-template <class T>
-std::uint64_t literal_bits(T value) {
-  std::uint64_t bits = 0;
-  __builtin_memcpy(&bits, &value, sizeof value);
-  return bits;
-}
-
-}  // namespace detail
 
 /// One attribute of an operation, stored in a node as one word: an integer, a double, a bool or an enumerator.
 template <class T>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/device/cpu/dispatch.hpp>
-#include <weft/ops/elementwise/formulas.hpp>
+#include <weft/ops/elementwise/formulas_of_symbols.hpp>
 #include <weft/ops/fused.hpp>
 
 WEFT_COLD_BEGIN

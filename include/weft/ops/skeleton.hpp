@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include <weft/device/cpu/math.hpp>
-#include <weft/ops/symbol.hpp>
 #include <weft/tensor/dtype.hpp>
 
 WEFT_STRICT_BEGIN
@@ -329,34 +328,6 @@ __attribute__((noinline)) inline bool applies_only(const token* t, formula_id fo
   for (int i = 0; i < t->number; ++i)
     if (t[i + 1].operation || t[i + 1].number != i) return false;
   return true;
-}
-
-/// Appends "sigmoid(add(a0, c0))", with the values of the constants in place of c0 and so on if given.
-__attribute__((noinline)) inline const token* print(const token* t, std::string& out,
-                                                    const std::string* constants = nullptr) {
-  if (!t->operation) {
-    if (t->number >= 0)
-      append(out, {"a", t->number});
-    else if (constants)
-      out += constants[~t->number];
-    else
-      append(out, {"c", ~t->number});
-    return t + 1;
-  }
-  out += t->operation;
-  const int operands = t++->number;
-  for (int i = 0; i < operands; ++i) {
-    out += i ? ", " : "(";
-    t = print(t, out, constants);
-  }
-  out += ")";
-  return t;
-}
-
-inline std::string print(const token* t) {
-  std::string text;
-  print(t, text);
-  return text;
 }
 
 WEFT_COLD_END

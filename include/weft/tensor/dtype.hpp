@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <weft/config.hpp>
+#include <weft/compiler.hpp>
 
 namespace weft {
 

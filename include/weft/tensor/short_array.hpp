@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
 #include <type_traits>
 
-#include <weft/tensor/sequence.hpp>
+#include <weft/compiler.hpp>
 
 namespace weft {
 
@@ -13,15 +14,18 @@ template <class T, std::size_t Few>
 class short_array {
  public:
   explicit short_array(std::size_t n = 0) : size_(n) {
-    if (n > Few) more_.resize(n), data_ = more_.data();
+    if (n > Few) data_ = static_cast<T*>(::operator new(n * sizeof(T)));
   }
   short_array(short_array&& o) noexcept : size_(o.size_) {
     if (size_ > Few)
-      more_.swap(o.more_), data_ = more_.data();
+      data_ = o.data_, o.data_ = o.own_, o.size_ = 0;
     else
-      __builtin_memcpy(own_, o.own_, size_ * sizeof(T));
+      __builtin_memcpy(static_cast<void*>(own_), o.own_, size_ * sizeof(T));
   }
   short_array& operator=(const short_array&) = delete;
+  ~short_array() {
+    if (size_ > Few) ::operator delete(data_);
+  }
   std::size_t size() const { return size_; }
   T& operator[](std::size_t k) { return data_[k]; }
   const T& operator[](std::size_t k) const { return data_[k]; }
@@ -29,10 +33,9 @@ class short_array {
   const T* end() const { return data_ + size_; }
 
  private:
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
   std::size_t size_;
   T own_[Few];
-  sequence<T> more_;
   T* data_ = own_;
 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 
-#include <weft/config.hpp>
-#include <weft/error.hpp>
+#include <weft/compiler.hpp>
 
 // How a plain -O2 build uses wide vectors.
 //
@@ -52,12 +53,18 @@ inline isa processor_isa() {
 #endif
 }
 
+/// Throws the error of an unknown WEFT_ISA. Set by error_of_isa.hpp; null in programs that only contain frozen models,
+/// which end.
+inline void (*refuse_isa)(const char* request) = nullptr;
+
 inline isa requested_isa(isa available) {
   const char* request = std::getenv("WEFT_ISA");
   if (request == nullptr) return available;
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512})
     if (__builtin_strcmp(request, name(set)) == 0) return set < available ? set : available;
-  throw error(error_code::invalid_argument, "WEFT_ISA", {"must be baseline, avx2 or avx512; it is ", request});
+  if (refuse_isa) refuse_isa(request);
+  std::fprintf(stderr, "WEFT_ISA must be baseline, avx2 or avx512; it is %s\n", request);
+  std::abort();
 }
 
 }  // namespace detail

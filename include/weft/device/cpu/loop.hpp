@@ -6,7 +6,7 @@
 
 #include <weft/device/cpu/tile.hpp>
 #include <weft/device/strides.hpp>
-#include <weft/tensor/dims.hpp>
+#include <weft/tensor/shape.hpp>
 #include <weft/tensor/short_array.hpp>
 
 namespace weft::device {

@@ -22,11 +22,8 @@ class matmul_kernel final : public kernel {
   matmul_kernel(const matmul_batch& all, std::uint32_t a, std::uint32_t b, std::uint32_t c, accumulator<T> alpha = 1,
                 accumulator<T> beta = 0, epilogue_kernel* epilogue = nullptr)
       : product_(all.each), count_(all.count), a_(a), b_(b), c_(c), alpha_(alpha), beta_(beta), epilogue_(epilogue) {
-    const std::size_t rows = product_.m * count_;
-    if (!epilogue_ || all.outer == 0 || rows <= 2 * panel_rows()) return;
-    if (count_ == 1 && product_.transpose_a) return;
-    if (is_storage_type<T> && count_ == 1) return;  // b would be widened again for each panel
-    const std::size_t panels = rows / panel_rows() < all.outer ? rows / panel_rows() : all.outer;
+    const std::size_t panels = epilogue_ ? weft::detail::matmul_panels<T>(product_, count_, all.outer) : 1;
+    if (panels == 1) return;
     if (epilogue_->prepare_pieces(epilogue_kernel::max_parts, panels)) panels_ = panels, outer_ = all.outer;
   }
   ~matmul_kernel() override { delete epilogue_; }
@@ -58,12 +55,6 @@ class matmul_kernel final : public kernel {
   }
 
  private:
-  /// Returns the number of rows whose results fill about half of a second-level cache.
-  std::size_t panel_rows() const {
-    const std::size_t rows = (std::size_t{1} << 18) / (product_.n * sizeof(T) + 1);
-    return rows < 128 ? 128 : rows;
-  }
-
   /// Computes rows [begin, end) of all results; for a batch, these are whole products.
   void multiply(const kernel_context& f, std::size_t begin, std::size_t end) const {
     const T* a = reinterpret_cast<const T*>(f.buffers[a_]);

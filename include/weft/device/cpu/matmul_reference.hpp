@@ -385,14 +385,20 @@ struct pack_b {
 
 WEFT_COLD_BEGIN
 
+/// The number of elements that a packed product needs as scratch memory, on any processor.
+template <class T>
+constexpr std::size_t matmul_packed_elements(std::size_t n, std::size_t k) {
+  constexpr std::size_t width = matmul_width<T>(isa::avx512);
+  return ((least(n, matmul_columns) + width - 1) / width * width + matmul_rows) * (least(k, matmul_depth) + 1);
+}
+
 template <class T>
 void matmul_packed(std::size_t m, std::size_t n, std::size_t k, T alpha, strided<T> a, strided<T> b, T* c,
-                   std::size_t ldc, bool add) {
-  static thread_local matmul_scratch scratch;
+                   std::size_t ldc, bool add, T* scratch) {
   const std::size_t width = matmul_width<T>(detected_isa());
   const std::size_t depth = least(k, matmul_depth);
   const std::size_t columns = (least(n, matmul_columns) + width - 1) / width * width;
-  T* const packed_b = static_cast<T*>(scratch.reserve((columns + matmul_rows) * (depth + 1) * sizeof(T)));
+  T* const packed_b = scratch;
   T* const packed_a = packed_b + columns * depth;
   for (std::size_t j = 0; j < n; j += matmul_columns)
     for (std::size_t p = 0; p == 0 || p < k; p += matmul_depth) {
@@ -412,6 +418,12 @@ void matmul_packed(std::size_t m, std::size_t n, std::size_t k, T alpha, strided
 }
 
 WEFT_COLD_END
+
+template <class T>
+T* matmul_scratch_of_thread(std::size_t n, std::size_t k) {
+  static thread_local matmul_scratch scratch;
+  return static_cast<T*>(scratch.reserve(matmul_packed_elements<T>(n, k) * sizeof(T)));
+}
 
 // Returns true if the product should stream: few rows would leave a tile's registers empty, and with k = 1 C itself is
 // the traffic.
@@ -433,10 +445,11 @@ struct reference {
   template <class T>
   static constexpr bool handles = true;
 
-  /// Computes a product on one thread. The leading dimensions allow blocks of larger matrices.
+  /// Computes a product on one thread. The leading dimensions allow blocks of larger matrices. `scratch`: memory for
+  /// matmul_packed_elements<T>(n, k), or null for the thread's own.
   template <class T>
   static void matmul(const matmul_shape& s, T alpha, const T* a, std::size_t lda, const T* b, std::size_t ldb, T beta,
-                     T* c, std::size_t ldc) {
+                     T* c, std::size_t ldc, T* scratch = nullptr) {
     const detail::strided<T> left = s.transpose_a ? detail::strided<T>{a, 1, lda} : detail::strided<T>{a, lda, 1};
     const detail::strided<T> right = s.transpose_b ? detail::strided<T>{b, 1, ldb} : detail::strided<T>{b, ldb, 1};
     const bool add = detail::adds_to(c, s.m, s.n, ldc, beta);
@@ -452,7 +465,8 @@ struct reference {
     else if (!s.transpose_b && detail::matmul_stays_in_place<T>(s.m, s.n, s.k))
       multiversioned(detail::matmul_block<T>{s.m, s.n, s.k, alpha, left, b, ldb, false, c, ldc, add});
     else
-      detail::matmul_packed(s.m, s.n, s.k, alpha, left, right, c, ldc, add);
+      detail::matmul_packed(s.m, s.n, s.k, alpha, left, right, c, ldc, add,
+                            scratch ? scratch : detail::matmul_scratch_of_thread<T>(s.n, s.k));
   }
 };
 

@@ -7,7 +7,7 @@
 
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/ops/check.hpp>
-#include <weft/ops/elementwise/formulas.hpp>
+#include <weft/ops/elementwise/formulas_of_symbols.hpp>
 #include <weft/ops/operation.hpp>
 
 /// CPU kernels that assign to variables.

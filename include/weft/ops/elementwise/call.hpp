@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include <weft/ops/check.hpp>
-#include <weft/ops/elementwise/formulas.hpp>
+#include <weft/ops/elementwise/formulas_of_symbols.hpp>
 #include <weft/ops/lowering.hpp>
 
 /// Calls of elementwise operations: operands, mistakes, and `elementwise`.

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include <weft/ops/elementwise/call.hpp>
-#include <weft/ops/elementwise/formulas.hpp>
+#include <weft/ops/elementwise/formulas_of_symbols.hpp>
 
 /// Comparisons and logic, whose results are tensors of bool.
 namespace weft {

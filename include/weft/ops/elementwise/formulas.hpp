@@ -2,9 +2,7 @@
 #pragma once
 
 #include <weft/device/cpu/math.hpp>
-#include <weft/ops/dependence.hpp>
 #include <weft/ops/skeleton.hpp>
-#include <weft/ops/symbol.hpp>
 
 /// The list of elementwise operations. An operation that is missing here has no function that applies it. An operation
 /// in the list without a formula, a function in `math` or a declared cost does not compile. The list generates
@@ -69,99 +67,38 @@ namespace weft {
 enum class primitive : unsigned char { WEFT_FORMULAS(WEFT_ENUMERATOR, WEFT_ENUMERATOR, WEFT_NO_ROW) convert, count };
 #undef WEFT_ENUMERATOR
 
-// Kernels use formulas too, but never evaluate them on symbols.
-WEFT_COLD_BEGIN
-WEFT_QUIET_BEGIN
+class symbol;
+struct dependence;
 
-#define WEFT_OPERATOR_1(op, name)                                                                              \
-  WEFT_HOST_DEVICE inline symbol operator op(symbol a) { return detail::apply_primitive(primitive::name, a); } \
-  WEFT_HOST_DEVICE constexpr dependence operator op(dependence a) { return detail::depend(primitive::name, a); }
-#define WEFT_OPERATOR_2(op, name)                                                 \
-  WEFT_HOST_DEVICE inline symbol operator op(symbol a, symbol b) {                \
-    return detail::apply_primitive(primitive::name, a, b);                        \
-  }                                                                               \
-  WEFT_HOST_DEVICE constexpr dependence operator op(dependence a, dependence b) { \
-    return detail::depend(primitive::name, a, b);                                 \
-  }
-#define WEFT_OTHER_OPERATOR(op, as)                                             \
-  WEFT_HOST_DEVICE inline symbol operator op(symbol a, symbol b) { return as; } \
-  WEFT_HOST_DEVICE constexpr dependence operator op(dependence a, dependence b) { return as; }
-WEFT_OPERATOR_2(+, add)
-WEFT_OPERATOR_2(-, subtract)
-WEFT_OPERATOR_2(*, multiply)
-WEFT_OPERATOR_2(/, divide)
-WEFT_OPERATOR_1(-, negate)
-WEFT_OPERATOR_2(<, less)
-WEFT_OPERATOR_2(<=, less_equal)
-WEFT_OPERATOR_2(==, equal)
-WEFT_OPERATOR_1(!, logical_not)
-WEFT_OTHER_OPERATOR(>, b < a)
-WEFT_OTHER_OPERATOR(>=, b <= a)
-WEFT_OTHER_OPERATOR(!=, !(a == b))
-#undef WEFT_OPERATOR_1
-#undef WEFT_OPERATOR_2
-#undef WEFT_OTHER_OPERATOR
-
-WEFT_QUIET_END
-
-/// The functions that formulas may use, on numbers (device/cpu/math.hpp), symbols and dependences.
+/// The functions of symbols and dependences that formulas use, defined in formulas_of_symbols.hpp. Kernels, and programs
+/// that only contain frozen models, never call them.
 namespace math {
 
-WEFT_QUIET_BEGIN
-
-#define WEFT_FUNCTION_1(name)                                                                                  \
-  static_assert(                                                                                               \
-      std::is_same_v<decltype(math::name(0.0f)), float> && std::is_same_v<decltype(math::name(0.0)), double>,  \
-      "a function must be defined for float and double");                                                      \
-  WEFT_HOST_DEVICE inline symbol name(symbol x) {                                                              \
-    return x.is_number() ? symbol(math::name(x.number())) : weft::detail::apply_primitive(primitive::name, x); \
-  }                                                                                                            \
-  WEFT_HOST_DEVICE constexpr dependence name(dependence x) { return weft::detail::depend(primitive::name, x); }
-#define WEFT_FUNCTION_2(name)                                                                     \
-  static_assert(std::is_same_v<decltype(math::name(0.0f, 0.0f)), float> &&                        \
-                    std::is_same_v<decltype(math::name(0.0, 0.0)), double>,                       \
-                "a function must be defined for float and double");                               \
-  WEFT_HOST_DEVICE inline symbol name(symbol a, symbol b) {                                       \
-    return a.is_number() && b.is_number() ? symbol(math::name(a.number(), b.number()))            \
-                                          : weft::detail::apply_primitive(primitive::name, a, b); \
-  }                                                                                               \
-  WEFT_HOST_DEVICE constexpr dependence name(dependence a, dependence b) {                        \
-    return weft::detail::depend(primitive::name, a, b);                                           \
-  }
+#define WEFT_FUNCTION_1(name)                     \
+  WEFT_HOST_DEVICE inline symbol name(symbol x);  \
+  WEFT_HOST_DEVICE constexpr dependence name(dependence x);
+#define WEFT_FUNCTION_2(name)                              \
+  WEFT_HOST_DEVICE inline symbol name(symbol x, symbol y); \
+  WEFT_HOST_DEVICE constexpr dependence name(dependence x, dependence y);
 #define WEFT_FUNCTION(name, operands) WEFT_FUNCTION_##operands(name)
 WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_NO_ROW)
+WEFT_FUNCTION_2(multiply_no_nan)
+WEFT_FUNCTION_2(xdivy)
+WEFT_FUNCTION_1(exp_of_minus_square)
 #undef WEFT_FUNCTION
 #undef WEFT_FUNCTION_1
 #undef WEFT_FUNCTION_2
-
-WEFT_HOST_DEVICE inline symbol select(symbol condition, symbol a, symbol b) {
-  const symbol operands[] = {condition, a, b};
-  return weft::detail::apply_primitive(primitive::select, operands, 3);
-}
-WEFT_HOST_DEVICE constexpr dependence select(dependence p, dependence a, dependence b) {
-  return weft::detail::depend(primitive::select, p, a, b);
-}
-#define WEFT_SPECIAL(name)                                                 \
-  WEFT_HOST_DEVICE inline symbol name(symbol x, symbol y) {                \
-    return weft::detail::apply_primitive(primitive::name, x, y);           \
-  }                                                                        \
-  WEFT_HOST_DEVICE constexpr dependence name(dependence x, dependence y) { \
-    return weft::detail::depend(primitive::name, x, y);                    \
-  }
-WEFT_SPECIAL(multiply_no_nan)
-WEFT_SPECIAL(xdivy)
-#undef WEFT_SPECIAL
-/// Second gradients compute exp_of_minus_square from the rounded x^2.
-WEFT_HOST_DEVICE inline symbol exp_of_minus_square(symbol x) { return exp(-(x * x)); }
-WEFT_HOST_DEVICE constexpr dependence exp_of_minus_square(dependence x) { return exp(-(x * x)); }
-WEFT_HOST_DEVICE inline symbol convert(symbol x, dtype to) {
-  return weft::detail::apply_primitive(primitive::convert, &x, 1, to);
-}
-
-WEFT_QUIET_END
+WEFT_HOST_DEVICE inline symbol select(symbol condition, symbol a, symbol b);
+WEFT_HOST_DEVICE constexpr dependence select(dependence p, dependence a, dependence b);
+WEFT_HOST_DEVICE inline symbol convert(symbol x, dtype to);
+WEFT_HOST_DEVICE constexpr dependence convert(dependence x);
 
 }  // namespace math
-WEFT_COLD_END
+
+namespace detail {
+template <class V>
+[[gnu::noinline, gnu::cold]] WEFT_HOST_DEVICE V divided_by_zero();
+}
 }  // namespace weft
 
 WEFT_STRICT_BEGIN
@@ -239,7 +176,7 @@ struct divide {
   template <class V>
   WEFT_HOST_DEVICE static constexpr V apply(V a, V b) {
     if constexpr (std::is_integral_v<V>) {
-      if (b == V(0)) return by_zero<V>();
+      if (b == V(0)) return detail::divided_by_zero<V>();
       if (V(-1) < V(0) && b == V(-1)) return static_cast<V>(std::uint64_t{0} - static_cast<std::uint64_t>(a));
     }
     return static_cast<V>(a / b);
@@ -251,16 +188,6 @@ struct divide {
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V, V b, V y) {
     return -(g * y) / b;
-  }
-
- private:
-  template <class V>
-  [[gnu::noinline, gnu::cold]] WEFT_HOST_DEVICE static V by_zero() {
-#if !defined(__CUDA_ARCH__)
-    throw error(error_code::invalid_argument, name, "integer division by zero");
-#else
-    return 0;
-#endif
   }
 };
 /// a * b, and 0 if a or b is 0.
@@ -467,9 +394,9 @@ struct cast {
   template <class V>
   WEFT_HOST_DEVICE static constexpr auto apply(V x) {
     if constexpr (std::is_same_v<V, symbol>)
-      return convert(x, dtype_of<To>);
+      return math::convert(x, dtype_of<To>);
     else if constexpr (std::is_same_v<V, dependence>)
-      return detail::depend(primitive::convert, x);
+      return math::convert(x);
     else if constexpr (math::exceeds<V, To>)
       return math::nearest_integer<To>(static_cast<std::conditional_t<std::is_same_v<V, double>, double, float>>(x));
     else
@@ -478,96 +405,42 @@ struct cast {
   template <class Upstream, class V, class Y>
   WEFT_HOST_DEVICE static constexpr V gradient(Upstream g, V x, Y) {
     if constexpr (std::is_same_v<V, symbol>)
-      return convert(g, x.type());
+      return math::convert(g, x.type());
     else if constexpr (std::is_same_v<V, dependence>)
-      return detail::depend(primitive::convert, g);
+      return math::convert(g);
     else
       return static_cast<V>(g);
   }
-
- private:
-  WEFT_HOST_DEVICE static symbol convert(symbol x, dtype to) { return math::convert(x, to); }
 };
 
 }  // namespace weft::formula
 
-namespace weft::detail {
-
-template <class... Op>
-struct formula_list {};
-
-/// The formulas of the primitives, in order: of all primitives except conversions, which have one formula for each
-/// type.
-struct no_formula {};
-#define WEFT_FORMULA(name, operands) , formula::name
-template <class, class... Op>
-using formulas_behind = formula_list<Op...>;
-using primitive_formulas = formulas_behind<no_formula WEFT_FORMULAS(WEFT_FORMULA, WEFT_FORMULA, WEFT_NO_ROW)>;
-#undef WEFT_FORMULA
-
-}  // namespace weft::detail
-
 namespace weft::skeleton {
 
 #define WEFT_ENUMERATOR(name, operands) name,
-enum class formula_id : unsigned char { other, WEFT_FORMULAS(WEFT_ENUMERATOR, WEFT_ENUMERATOR, WEFT_ENUMERATOR) cast };
+enum class formula_id : unsigned char {
+  other,
+  WEFT_FORMULAS(WEFT_ENUMERATOR, WEFT_ENUMERATOR, WEFT_ENUMERATOR) cast,
+  greater,
+  greater_equal,
+  not_equal,
+  logical_and,
+  logical_or
+};
 #undef WEFT_ENUMERATOR
 #define WEFT_ID(name, operands) \
   template <>                   \
   inline constexpr formula_id id_of_formula<formula::name> = formula_id::name;
 WEFT_FORMULAS(WEFT_ID, WEFT_ID, WEFT_ID)
+WEFT_ID(greater, 2)
+WEFT_ID(greater_equal, 2)
+WEFT_ID(not_equal, 2)
+WEFT_ID(logical_and, 2)
+WEFT_ID(logical_or, 2)
 #undef WEFT_ID
 template <class To>
 inline constexpr formula_id id_of_formula<formula::cast<To>> = formula_id::cast;
 
 }  // namespace weft::skeleton
-
-namespace weft::detail {
-
-template <class Op>
-inline constexpr primitive primitive_of = primitive::convert;
-#define WEFT_PRIMITIVE(name, operands) \
-  template <>                          \
-  inline constexpr primitive primitive_of<formula::name> = primitive::name;
-WEFT_FORMULAS(WEFT_PRIMITIVE, WEFT_PRIMITIVE, WEFT_NO_ROW)
-#undef WEFT_PRIMITIVE
-
-/// The primitives in sums of first gradients of fused expressions, and in the gradient of softmax. Every program that
-/// trains needs them.
-inline constexpr primitive_set in_first_gradients{primitive::add, primitive::subtract, primitive::multiply,
-                                                  primitive::negate, primitive::exp};
-
-/// All operators and operations with special functions, in which the gradients of operations are written.
-#define WEFT_SET(name, operands) | primitive_set(primitive::name)
-inline constexpr primitive_set in_gradients =
-    primitive_set(primitive::convert, primitive::exp) WEFT_FORMULAS(WEFT_SET, WEFT_NO_ROW, WEFT_NO_ROW);
-/// All operators and functions, in which users' formulas can be written.
-inline constexpr primitive_set in_formulas =
-    primitive_set(primitive::convert) WEFT_FORMULAS(WEFT_SET, WEFT_SET, WEFT_NO_ROW);
-#undef WEFT_SET
-
-template <class Op, class T>
-inline constexpr bool takes_one = requires(T x) { Op::apply(x); };
-template <class Op, class T>
-inline constexpr bool takes_two = requires(T x) { Op::apply(x, x); };
-
-/// The type of a formula's result for elements of type T.
-template <class Op>
-inline constexpr bool is_predicate = requires { Op::predicate; };
-template <class Op, class T>
-using primitive_result = std::conditional_t<is_predicate<Op>, bool, T>;
-
-// Each row requires a formula of its name that declares its cost.
-constexpr bool same_words(const char* a, const char* b) {
-  while (*a && *a == *b) ++a, ++b;
-  return *a == *b;
-}
-#define WEFT_CHECK(operation, operands)                                                                       \
-  static_assert(same_words(formula::operation::name, #operation), "a formula must have the name of its row"); \
-  static_assert(formula::operation::cheap || !formula::operation::cheap, "a formula must define cheap");
-WEFT_FORMULAS(WEFT_CHECK, WEFT_CHECK, WEFT_CHECK)
-#undef WEFT_CHECK
-
-}  // namespace weft::detail
 
 WEFT_STRICT_END

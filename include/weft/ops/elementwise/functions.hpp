@@ -6,7 +6,7 @@
 #include <weft/ops/check.hpp>
 #include <weft/ops/elementwise/call.hpp>
 #include <weft/ops/elementwise/comparisons.hpp>
-#include <weft/ops/elementwise/formulas.hpp>
+#include <weft/ops/elementwise/formulas_of_symbols.hpp>
 #include <weft/ops/lowering.hpp>
 
 /// Elementwise operations: functions and arithmetic, including in-place arithmetic.

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include <weft/ops/elementwise/formulas.hpp>
+#include <weft/ops/elementwise/formulas_of_symbols.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/ops/operation.hpp>
 

@@ -3,7 +3,7 @@
 
 #include <weft/device/gpu/map.hpp>
 #include <weft/device/gpu/reduce.hpp>
-#include <weft/ops/elementwise/formulas.hpp>
+#include <weft/ops/elementwise/formulas_of_symbols.hpp>
 #include <weft/ops/fused.hpp>
 
 /// GPU kernels of skeletons: values, gradients, and the sums of both.

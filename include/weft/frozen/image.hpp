@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <weft/device/cpu/convolution_reference.hpp>
+#include <weft/device/cpu/pool_image.hpp>
+
+/// Convolutions and pools of frozen models.
+namespace weft::frozen {
+
+/// The image that a convolution reads, with its padding.
+constexpr weft::detail::padded_image padded(const convolution_shape& s) {
+  return {s.height,
+          s.width,
+          s.channels,
+          s.pad_top,
+          s.pad_left,
+          1,
+          1,
+          (s.out_height - 1) * s.stride_height + (s.window_height - 1) * s.dilation_height + 1,
+          (s.out_width - 1) * s.stride_width + (s.window_width - 1) * s.dilation_width + 1};
+}
+
+/// Convolves images with filters whose rows are `stride` elements apart, padded to whole vectors of any processor.
+/// `scratch`: memory for one padded image.
+template <class T>
+void convolve(const convolution_shape& s, const T* images, const T* filters, std::int64_t stride, T* out, T* scratch) {
+  const weft::detail::padded_image image = padded(s);
+  const bool plain = image.is_plain();
+  const std::int64_t pitch = image.pitch(), channels = s.channels;
+  const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
+  weft::detail::window_runs runs = {{1, size(s.window_height), size(s.window_width * channels)},
+                                    {0, s.dilation_height * pitch, 1}};
+  if (s.dilation_width != 1)
+    runs = {{size(s.window_height), size(s.window_width), size(channels)},
+            {s.dilation_height * pitch, s.dilation_width * channels, 1}};
+  const std::size_t columns = size(s.filters), pixels = size(s.out_height * s.out_width);
+  const isa set = weft::detail::window_isa<T>(columns);
+  if (!plain) __builtin_memset(scratch, 0, image.elements() * sizeof(T));
+  for (std::int64_t n = 0; n < s.batch; ++n, images += s.image_elements(), out += s.out_elements()) {
+    if (!plain) image.copy(images, scratch, 0, image.padded_height);
+    constexpr std::size_t block = 168;  // pixels: whole tiles of all processors
+    std::ptrdiff_t offsets[block];
+    for (std::size_t first = 0; first < pixels; first += block) {
+      const std::size_t count = pixels - first < block ? pixels - first : block;
+      std::int64_t y = static_cast<std::int64_t>(first) / s.out_width, x = static_cast<std::int64_t>(first) % s.out_width;
+      for (std::size_t i = 0; i < count; ++i) {
+        offsets[i] = y * s.stride_height * pitch + x * s.stride_width * channels;
+        if (++x == s.out_width) x = 0, ++y;
+      }
+      multiversioned(set, weft::detail::window_product<T>{runs, count, columns, plain ? images : scratch, offsets,
+                                                          filters, size(stride), weft::detail::window_panel<T>(set),
+                                                          out + first * columns, columns, false});
+    }
+  }
+}
+
+/// Computes a max or average pool.
+template <class T, pool_kind Kind>
+void pool(const convolution_shape& s, const T* images, T* out) {
+  for (std::int64_t n = 0; n < s.batch; ++n, images += s.image_elements(), out += s.out_elements())
+    multiversioned_up_to_avx2(device::detail::pool_image<T, Kind>{s, images, images, out, 0, s.out_height});
+}
+
+}  // namespace weft::frozen

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: BSL-1.0
+// Frozen models have the bits of the session. Each case freezes a step into a header and writes the fed and fetched
+// values to files; one program includes all headers, runs them and compares bytes. It is compiled without exceptions and
+// run-time type information, by the compiler and the optimization of this test, and counts allocations.
+#include <boost/test/unit_test.hpp>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <weft/control_flow.hpp>
+#include <weft/nn.hpp>
+#include <weft/nn/attention.hpp>
+#include <weft/nn/embedding.hpp>
+#include <weft/nn/normalization.hpp>
+#include <weft/nn/recurrent.hpp>
+#include <weft/ops/arrays/reverse.hpp>
+#include <weft/ops/elementwise/activations.hpp>
+#include <weft/ops/images/conv1d.hpp>
+#include <weft/ops/index/gather.hpp>
+#include <weft/ops/reduce/argmax.hpp>
+#include <weft/session/freeze.hpp>
+#include <weft/weft.hpp>
+#include "errors.hpp"
+
+using namespace weft;
+
+#if !defined(WEFT_TEST_COMPILER)
+  #if defined(__clang__)
+    #define WEFT_TEST_COMPILER "clang++"
+  #else
+    #define WEFT_TEST_COMPILER "g++"
+  #endif
+#endif
+#if !defined(WEFT_TEST_INCLUDE)
+  #define WEFT_TEST_INCLUDE "include"
+#endif
+#if defined(__OPTIMIZE__)
+  #define WEFT_TEST_OPTIMIZATION " -O2"
+#else
+  #define WEFT_TEST_OPTIMIZATION " -O0"
+#endif
+#if defined(__FMA__)
+  #define WEFT_TEST_MACHINE " -march=native"
+#else
+  #define WEFT_TEST_MACHINE ""
+#endif
+
+namespace {
+
+/// The folder of the generated files, and the program that checks them.
+struct frozen_programs {
+  std::string folder, includes, calls;
+
+  frozen_programs() {
+    const char* const parent = std::getenv("TMPDIR");
+    std::string pattern = std::string(parent ? parent : "/tmp") + "/weft_freeze_XXXXXX";
+    BOOST_REQUIRE(::mkdtemp(pattern.data()));
+    folder = pattern;
+  }
+  ~frozen_programs() {
+    if (!std::getenv("WEFT_KEEP")) std::filesystem::remove_all(folder);
+  }
+};
+
+template <class X>
+tensor<value_t<X>, dims_t<X>> example(const shape& extents, int salt, int modulus) {
+  tensor<value_t<X>, dims_t<X>> x(extents, uninitialized{});
+  for (std::size_t i = 0; i < x.elements(); ++i) {
+    const auto hash = static_cast<std::uint32_t>((i + 1) * 2654435761u + static_cast<unsigned>(salt) * 40503u) >> 7;
+    if constexpr (std::is_integral_v<value_t<X>>)
+      x.data()[i] = static_cast<value_t<X>>(hash % static_cast<unsigned>(modulus));
+    else
+      x.data()[i] = static_cast<value_t<X>>(static_cast<double>(hash % 4001) / 1000 - 2);
+  }
+  return x;
+}
+
+template <class T>
+void save(const std::string& path, const T* data, std::size_t n) {
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(n * sizeof(T)));
+}
+template <class X>
+void save(const std::string& path, const X& x) {
+  if constexpr (std::is_arithmetic_v<X>)
+    save(path, &x, 1);
+  else
+    save(path, x.data(), x.elements());
+}
+
+template <class X>
+struct element_type {
+  using type = typename X::value_type;
+};
+template <class X>
+  requires std::is_arithmetic_v<X>
+struct element_type<X> {
+  using type = X;
+};
+template <class X>
+using element_of = typename element_type<X>::type;
+
+template <class X>
+std::string type_of(const X&) {
+  using T = element_of<X>;
+  return std::is_same_v<T, float> ? "float" : std::is_same_v<T, double> ? "double" : std::is_same_v<T, bool> ? "bool" : sizeof(T) == 4 ? "std::int32_t" : "std::int64_t";
+}
+
+/// Freezes a step and runs it in the session, for each size of the named extent, if there is one.
+template <class... F, class... P>
+void check(frozen_programs& all, const std::string& name, session& s, const fetch_list<F...>& fetches,
+           const feed_list<P...>& feeds, std::vector<int> sizes = {0}, freeze_options o = {}, int modulus = 5) {
+  BOOST_TEST_CONTEXT(name) {
+    for (const int n : sizes) o.most = std::max<std::int64_t>(o.most, n);
+    const std::string base = all.folder + "/" + name;
+    freeze(base + ".hpp", s, fetches, feeds, o);
+    all.includes += "#include \"" + base + ".hpp\"\n";
+    if (o.weights == frozen_weights::in_file)
+      all.calls += "  expect(" + name + "::load(\"" + base + ".weights\"), \"" + name + " weights\");\n";
+    auto step = s.prepare(fetches, feeds);
+    for (const int n : sizes) {
+      const auto run = [&](const auto&... p) {
+        int salt = 0;
+        const auto extents = [&](const auto& placeholder) {
+          shape e = std::remove_cvref_t<decltype(placeholder)>::dims_type::spec;
+          for (std::size_t i = 0; i < e.rank; ++i)
+            if (e[i] < 0) e[i] = n;
+          return e;
+        };
+        const auto made = [&](const auto& placeholder) {
+          return example<std::remove_cvref_t<decltype(placeholder)>>(extents(placeholder), ++salt, modulus);
+        };
+        const auto inputs = std::tuple{made(p)...};
+        const auto outputs = std::apply(
+            [&](const auto&... x) {
+              if constexpr (sizeof...(F) == 1)
+                return std::tuple{step(x...)};
+              else
+                return step(x...);
+            },
+            inputs);
+        const std::string files = base + "." + std::to_string(n);
+        std::string declared, arguments, compared;
+        int k = 0;
+        const auto input = [&](const auto& x) {
+          const std::string i = std::to_string(k++);
+          save(files + ".in" + i, x);
+          declared += "    const auto in" + i + " = read<" + type_of(x) + ">(\"" + files + ".in" + i + "\");\n";
+          arguments += (arguments.empty() ? "in" : ", in") + i + ".get()";
+        };
+        std::apply([&](const auto&... x) { (input(x), ...); }, inputs);
+        k = 0;
+        const auto output = [&](const auto& y) {
+          const std::string i = std::to_string(k++);
+          save(files + ".out" + i, y);
+          declared += "    const auto out" + i + " = read<" + type_of(y) + ">(\"" + files + ".out" + i +
+                      "\"); const auto got" + i + " = like(out" + i + ");\n";
+          arguments += ", got" + i + ".get()";
+          compared += "    same(out" + i + ", got" + i + ", \"" + name + " " + std::to_string(n) + " output " + i + "\");\n";
+        };
+        std::apply([&](const auto&... y) { (output(y), ...); }, outputs);
+        const std::string call = name + "::predict(" + (n ? std::to_string(n) + ", " : "") + arguments + ")";
+        all.calls += "  {\n" + declared + "    const long before = allocations;\n    ";
+        all.calls += n ? "expect(" + call + ", \"" + name + "\");\n" : call + ";\n";
+        all.calls += "    expect(allocations == before, \"" + name + " allocates\");\n" + compared + "  }\n";
+      };
+      std::apply(run, feeds.fed);
+    }
+  }
+}
+
+void run(const frozen_programs& all) {
+  std::ofstream program(all.folder + "/main.cpp");
+  program << all.includes << R"(
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+static long allocations = 0;
+static int failures = 0;
+void* operator new(std::size_t n) { ++allocations; return std::malloc(n); }
+void* operator new(std::size_t n, std::align_val_t a) {
+  ++allocations;
+  return std::aligned_alloc(static_cast<std::size_t>(a), (n + static_cast<std::size_t>(a) - 1) / static_cast<std::size_t>(a) * static_cast<std::size_t>(a));
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+static void expect(bool is, const char* what) { if (!is) { ++failures; std::printf("wrong: %s\n", what); } }
+template <class T> struct array {
+  T* data; long count;
+  T* get() const { return data; }
+};
+template <class T> array<T> read(const char* path) {
+  std::FILE* f = std::fopen(path, "rb");
+  std::fseek(f, 0, SEEK_END);
+  const long n = std::ftell(f) / static_cast<long>(sizeof(T));
+  std::rewind(f);
+  array<T> a{static_cast<T*>(std::aligned_alloc(64, (static_cast<std::size_t>(n) * sizeof(T) / 64 + 1) * 64)), n};
+  expect(static_cast<long>(std::fread(a.data, sizeof(T), static_cast<std::size_t>(n), f)) == n, path);
+  std::fclose(f);
+  return a;
+}
+template <class T> array<T> like(const array<T>& a) {
+  return {static_cast<T*>(std::aligned_alloc(64, (static_cast<std::size_t>(a.count) * sizeof(T) / 64 + 1) * 64)), a.count};
+}
+template <class T> void same(const array<T>& want, const array<T>& got, const char* what) {
+  for (long i = 0; i < want.count; ++i)
+    if (std::memcmp(&want.data[i], &got.data[i], sizeof(T)) != 0 && (want.data[i] == want.data[i] || got.data[i] == got.data[i])) {
+      ++failures;
+      std::printf("wrong: %s, element %ld of %ld: %.9g, not %.9g\n", what, i, want.count, static_cast<double>(got.data[i]), static_cast<double>(want.data[i]));
+      return;
+    }
+}
+int main() {
+)" << all.calls << "  return failures != 0;\n}\n";
+  program.close();
+  const std::string command = std::string(WEFT_TEST_COMPILER " -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -Wconversion "
+                                          "-Wshadow -Werror -I" WEFT_TEST_INCLUDE WEFT_TEST_OPTIMIZATION WEFT_TEST_MACHINE " ") +
+                              all.folder + "/main.cpp -o " + all.folder + "/main";
+  BOOST_REQUIRE_EQUAL(std::system(command.c_str()), 0);
+  BOOST_TEST(std::system((all.folder + "/main").c_str()) == 0);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(elementwise_expressions_and_reductions) {
+  frozen_programs all;
+  graph g;
+  auto x = placeholder<float, dims<7, 30>>(g, "x");
+  auto y = placeholder<float, dims<30>>(g, "y");
+  auto z = placeholder<float, dims<7, 1>>(g, "z");
+  session s{g, {.threads = 1}};
+  check(all, "chain", s, fetch(tanh(x * y + 0.25f) - sigmoid(z), sqrt(abs(x)) / (1.0f + exp(-y))), feed(x, y, z));
+  check(all, "choice", s, fetch(select(x > y, gelu(x), z), cast<std::int32_t>(x * 3.0f), x < z), feed(x, y, z));
+  check(all, "sums", s, fetch(sum<0>(x * y), mean<1>(square(x - y)), max<1>(x), min<0>(x), sum(x)), feed(x, y));
+  auto w = placeholder<float, dims<40, 50, 60>>(g, "w");
+  check(all, "large", s, fetch(sum<0>(w), sum<1>(w * 2.0f), mean(w), sum<0, 2>(w), max<0, 1>(w)), feed(w));
+  auto d = placeholder<double, dims<3, 5>>(g, "d");
+  check(all, "doubles", s, fetch(log1p(square(d)) + erf(d), sum<1>(exp(d))), feed(d));
+  auto i = placeholder<std::int32_t, dims<9>>(g, "i");
+  check(all, "integers", s, fetch(i * 3 - 1, sum(i)), feed(i));
+  auto n = placeholder<float, dims<dyn<"batch">, 20>>(g, "n");
+  auto m = placeholder<float, dims<dyn<"batch">, 1>>(g, "m");
+  check(all, "named", s, fetch(relu(n * m + 1.0f), sum<1>(n), mean<0>(n), softmax(n)), feed(n, m), {1, 2, 13, 64});
+  run(all);
+}
+
+BOOST_AUTO_TEST_CASE(copies_and_rows) {
+  frozen_programs all;
+  graph g;
+  auto x = placeholder<float, dims<4, 6, 10>>(g, "x");
+  session s{g, {.threads = 1}};
+  check(all, "moves", s, fetch(transpose<2, 0, 1>(x), reverse<1>(x), concat<2>(x, x), slice<2, 3, 5>(x), pad<1, 2, 1>(x)),
+        feed(x));
+  auto [a, b] = split<2, 2>(x);
+  check(all, "parts", s, fetch(sigmoid(a) * tanh(b), concat<2>(relu(a), relu(b))), feed(x));
+  check(all, "rows", s, fetch(softmax(x), log_softmax(x), argmax<1>(x), argmax<2>(x)), feed(x));
+  auto i = placeholder<std::int32_t, dims<dyn<"time">>>(g, "i");
+  auto table = variable<float, dims<5, 8>>(g, "table", init::normal{});
+  session t{g, {.threads = 1}};
+  check(all, "gathers", t, fetch(gather(table, i), transpose<1, 0>(gather(table, i) * 2.0f)), feed(i), {1, 7});
+  run(all);
+}
+
+BOOST_AUTO_TEST_CASE(networks) {
+  frozen_programs all;
+  graph g;
+  auto image = placeholder<float, dims<1, 28, 28, 1>>(g, "image");
+  auto images = placeholder<float, dims<dyn<"batch">, 28, 28, 1>>(g, "images");
+  nn::dense<100> hidden{.activation = nn::relu};
+  nn::dense<10> last;
+  nn::conv2d<5, 6> conv1{.activation = nn::relu};
+  nn::conv2d<5, 16> conv2{.activation = nn::tanh};
+  nn::dense<84> dense{.activation = nn::relu};
+  nn::dense<10> out;
+  const auto mlp = [&](const auto& x) { return let(last(hidden(nn::flatten()(x))), "scores"); };
+  const auto lenet = [&](const auto& x) {
+    return softmax(out(dense(nn::flatten()(avg_pool2d<2>(conv2(max_pool2d<2>(conv1(x))))))));
+  };
+  auto a = mlp(image), b = mlp(images);
+  auto c = lenet(image), d = lenet(images);
+  nn::conv2d<3, 40> wide{};
+  nn::batch_norm normal{};
+  auto e = max_pool2d<pool2d_options{.window = 3, .stride = 2}>(relu(normal(wide(image))));
+  session s{g, {.threads = 1}};
+  check(all, "mlp", s, fetch(a, argmax<1>(a)), feed(image));
+  check(all, "mlps", s, fetch(b), feed(images), {1, 3, 64});
+  check(all, "lenet", s, fetch(c), feed(image));
+  check(all, "lenets", s, fetch(d), feed(images), {1, 2, 8});
+  check(all, "lenet_file", s, fetch(c), feed(image), {0}, {.weights = frozen_weights::in_file});
+  check(all, "normal", s, fetch(e), feed(image));
+  run(all);
+}
+
+BOOST_AUTO_TEST_CASE(sequences) {
+  frozen_programs all;
+  graph g;
+  auto x = placeholder<float, dims<1, 16>>(g, "x");
+  auto h = placeholder<float, dims<1, 32>>(g, "h"), c = placeholder<float, dims<1, 32>>(g, "c");
+  auto w = variable<float, dims<16, 96>>(g, "w", init::normal{});
+  auto u = variable<float, dims<32, 96>>(g, "u", init::normal{});
+  auto b = variable<float, dims<96>>(g, "b", init::normal{});
+  auto [xr, xz, xn] = split<1, 3>(let(matmul(x, w) + b));
+  auto [hr, hz, hn] = split<1, 3>(let(matmul(h, u)));
+  auto z = sigmoid(xz + hz);
+  auto gru = let(z * h + (1.0f - z) * tanh(xn + sigmoid(xr + hr) * hn), "state");
+  auto w4 = variable<float, dims<48, 128>>(g, "w4", init::normal{});
+  auto [i, f, n, o] = split<1, 4>(let(matmul(concat<1>(x, h), w4)));
+  auto cell = let(sigmoid(f) * c + sigmoid(i) * tanh(n), "cell");
+  auto lstm = let(sigmoid(o) * tanh(cell), "hidden");
+  session s{g, {.threads = 1}};
+  check(all, "gru", s, fetch(gru), feed(x, h));
+  check(all, "lstm", s, fetch(lstm, cell), feed(x, h, c));
+  auto ids = placeholder<std::int32_t, dims<1, dyn<"time">>>(g, "ids");
+  nn::embedding<5, 24> embed{};
+  nn::layer_norm norm{};
+  nn::multi_head_attention<4> attention{.causal = true};
+  auto embedded = embed(ids);
+  auto block = embedded + attention(norm(embedded));
+  session t{g, {.threads = 1}};
+  check(all, "block", t, fetch(block), feed(ids), {1, 2, 9});
+  run(all);
+}
