@@ -10,14 +10,14 @@ import re
 import sys
 
 # Bottom to top. A header includes its own folder and those before it.
-ORDER = ["tensor", "device", "encoding", "ops", "graph", "plan", "session", "data", "summary", "checkpoint", "train", "nn", "onnx", "queue", "transport",
+ORDER = ["tensor", "device", "encoding", "ops", "frozen", "graph", "plan", "session", "data", "summary", "checkpoint", "train", "nn", "onnx", "queue", "transport",
          "distributed/cluster", "distributed/membership", "distributed/parameter", "distributed/collective", "distributed/remote", "distributed/training"]
 # Who may include headers of CUDA: bindings to one library each.
 CUDA = re.compile(r"cuda|cublas|cudnn|cufft|curand|nccl|cub/")
 BINDINGS = ["cuda.hpp", "cuda_error.hpp", "cuda_memory.hpp", "cuda_queue.hpp", "matmul_cublaslt.hpp",
             "convolution_cudnn.hpp", "nccl.hpp", "scan_cub.hpp", "sort_cub.hpp"]
 # Headers directly under weft/: these are under every layer, the umbrellas are over all.
-BOTTOM = ["config.hpp", "deadline.hpp", "error.hpp", "printable.hpp", "text.hpp", "time_source.hpp",
+BOTTOM = ["compiler.hpp", "config.hpp", "deadline.hpp", "error.hpp", "printable.hpp", "text.hpp", "time_source.hpp",
           "version.hpp"]
 
 root = pathlib.Path(sys.argv[1])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 // Frozen models have the bits of the session. Each case freezes a step into a header and writes the fed and fetched
-// values to files; one program includes all headers, runs them and compares bytes. It is compiled without exceptions and
-// run-time type information, by the compiler and the optimization of this test, and counts allocations.
+// values to files; one program includes all headers, runs them and compares bytes. It is compiled without exceptions
+// and run-time type information, by the compiler and the optimization of this test, and counts allocations.
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
@@ -84,7 +84,8 @@ tensor<value_t<X>, dims_t<X>> example(const shape& extents, int salt, int modulu
 
 template <class T>
 void save(const std::string& path, const T* data, std::size_t n) {
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(n * sizeof(T)));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(n * sizeof(T)));
 }
 template <class X>
 void save(const std::string& path, const X& x) {
@@ -109,7 +110,11 @@ using element_of = typename element_type<X>::type;
 template <class X>
 std::string type_of(const X&) {
   using T = element_of<X>;
-  return std::is_same_v<T, float> ? "float" : std::is_same_v<T, double> ? "double" : std::is_same_v<T, bool> ? "bool" : sizeof(T) == 4 ? "std::int32_t" : "std::int64_t";
+  return std::is_same_v<T, float>    ? "float"
+         : std::is_same_v<T, double> ? "double"
+         : std::is_same_v<T, bool>   ? "bool"
+         : sizeof(T) == 4            ? "std::int32_t"
+                                     : "std::int64_t";
 }
 
 /// Freezes a step and runs it in the session, for each size of the named extent, if there is one.
@@ -162,7 +167,8 @@ void check(frozen_programs& all, const std::string& name, session& s, const fetc
           declared += "    const auto out" + i + " = read<" + type_of(y) + ">(\"" + files + ".out" + i +
                       "\"); const auto got" + i + " = like(out" + i + ");\n";
           arguments += ", got" + i + ".get()";
-          compared += "    same(out" + i + ", got" + i + ", \"" + name + " " + std::to_string(n) + " output " + i + "\");\n";
+          compared +=
+              "    same(out" + i + ", got" + i + ", \"" + name + " " + std::to_string(n) + " output " + i + "\");\n";
         };
         std::apply([&](const auto&... y) { (output(y), ...); }, outputs);
         const std::string call = name + "::predict(" + (n ? std::to_string(n) + ", " : "") + arguments + ")";
@@ -221,11 +227,14 @@ template <class T> void same(const array<T>& want, const array<T>& got, const ch
     }
 }
 int main() {
-)" << all.calls << "  return failures != 0;\n}\n";
+)" << all.calls
+          << "  return failures != 0;\n}\n";
   program.close();
-  const std::string command = std::string(WEFT_TEST_COMPILER " -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -Wconversion "
-                                          "-Wshadow -Werror -I" WEFT_TEST_INCLUDE WEFT_TEST_OPTIMIZATION WEFT_TEST_MACHINE " ") +
-                              all.folder + "/main.cpp -o " + all.folder + "/main";
+  const std::string command =
+      std::string(WEFT_TEST_COMPILER
+                  " -std=c++20 -fno-exceptions -fno-rtti -Wall -Wextra -Wconversion "
+                  "-Wshadow -Werror -I" WEFT_TEST_INCLUDE WEFT_TEST_OPTIMIZATION WEFT_TEST_MACHINE " ") +
+      all.folder + "/main.cpp -o " + all.folder + "/main";
   BOOST_REQUIRE_EQUAL(std::system(command.c_str()), 0);
   BOOST_TEST(std::system((all.folder + "/main").c_str()) == 0);
 }
@@ -259,8 +268,8 @@ BOOST_AUTO_TEST_CASE(copies_and_rows) {
   graph g;
   auto x = placeholder<float, dims<4, 6, 10>>(g, "x");
   session s{g, {.threads = 1}};
-  check(all, "moves", s, fetch(transpose<2, 0, 1>(x), reverse<1>(x), concat<2>(x, x), slice<2, 3, 5>(x), pad<1, 2, 1>(x)),
-        feed(x));
+  check(all, "moves", s,
+        fetch(transpose<2, 0, 1>(x), reverse<1>(x), concat<2>(x, x), slice<2, 3, 5>(x), pad<1, 2, 1>(x)), feed(x));
   auto [a, b] = split<2, 2>(x);
   check(all, "parts", s, fetch(sigmoid(a) * tanh(b), concat<2>(relu(a), relu(b))), feed(x));
   check(all, "rows", s, fetch(softmax(x), log_softmax(x), argmax<1>(x), argmax<2>(x)), feed(x));
@@ -286,11 +295,13 @@ BOOST_AUTO_TEST_CASE(networks) {
   const auto lenet = [&](const auto& x) {
     return softmax(out(dense(nn::flatten()(avg_pool2d<2>(conv2(max_pool2d<2>(conv1(x))))))));
   };
-  auto a = mlp(image), b = mlp(images);
-  auto c = lenet(image), d = lenet(images);
+  auto a = mlp(image);
+  auto b = mlp(images);
+  auto c = lenet(image);
+  auto d = lenet(images);
   nn::conv2d<3, 40> wide{};
   nn::batch_norm normal{};
-  auto e = max_pool2d<pool2d_options{.window = 3, .stride = 2}>(relu(normal(wide(image))));
+  auto e = max_pool2d<3, 2>(relu(normal(wide(image), nn::mode::inference)));
   session s{g, {.threads = 1}};
   check(all, "mlp", s, fetch(a, argmax<1>(a)), feed(image));
   check(all, "mlps", s, fetch(b), feed(images), {1, 3, 64});
@@ -323,9 +334,11 @@ BOOST_AUTO_TEST_CASE(sequences) {
   auto ids = placeholder<std::int32_t, dims<1, dyn<"time">>>(g, "ids");
   nn::embedding<5, 24> embed{};
   nn::layer_norm norm{};
-  nn::multi_head_attention<4> attention{.causal = true};
+  nn::dense<24> queries{}, keys{}, values{}, outputs{};
   auto embedded = embed(ids);
-  auto block = embedded + attention(norm(embedded));
+  auto normal = norm(embedded);
+  auto weights = softmax(let(matmul<transpose_of::b>(queries(normal), keys(normal))) * 0.2f);
+  auto block = embedded + outputs(matmul(weights, values(normal)));
   session t{g, {.threads = 1}};
   check(all, "block", t, fetch(block), feed(ids), {1, 2, 9});
   run(all);

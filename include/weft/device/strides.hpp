@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/tensor/shape.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/shape.hpp>
 
 namespace weft::device {
 

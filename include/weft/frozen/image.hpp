@@ -45,7 +45,8 @@ void convolve(const convolution_shape& s, const T* images, const T* filters, std
     std::ptrdiff_t offsets[block];
     for (std::size_t first = 0; first < pixels; first += block) {
       const std::size_t count = pixels - first < block ? pixels - first : block;
-      std::int64_t y = static_cast<std::int64_t>(first) / s.out_width, x = static_cast<std::int64_t>(first) % s.out_width;
+      std::int64_t y = static_cast<std::int64_t>(first) / s.out_width,
+                   x = static_cast<std::int64_t>(first) % s.out_width;
       for (std::size_t i = 0; i < count; ++i) {
         offsets[i] = y * s.stride_height * pitch + x * s.stride_width * channels;
         if (++x == s.out_width) x = 0, ++y;

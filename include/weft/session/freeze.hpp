@@ -36,8 +36,8 @@ inline void freeze_step(const std::string& path, session& s, plan::step_request 
 }  // namespace detail
 
 /// Writes a step as one C++ header, whose function `predict` computes the fetched values from the fed ones. The header
-/// contains the weights and the plan of the step's memory; it needs only <weft/frozen.hpp> and the C++ standard library,
-/// has no graph and no session, allocates nothing, starts no thread, and works without exceptions:
+/// contains the weights and the plan of the step's memory; it needs only <weft/frozen.hpp> and the C++ standard
+/// library, has no graph and no session, allocates nothing, starts no thread, and works without exceptions:
 ///
 ///     freeze("digits.hpp", s, fetch(probabilities), feed(images));
 ///

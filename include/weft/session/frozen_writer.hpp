@@ -219,14 +219,15 @@ class frozen_writer {
     while (!id.empty() && id.back() == '_') id.pop_back();
     if (id.empty()) id = "value";
     static constexpr const char* reserved[] = {
-        "alignas",  "and",     "auto",     "bool",   "break",    "case",   "char",    "class",  "concept", "const",
-        "continue", "default", "delete",   "do",     "double",   "else",   "enum",    "export", "extern",  "false",
-        "float",    "for",     "friend",   "goto",   "if",       "inline", "int",     "long",   "mutable", "namespace",
-        "new",      "not",     "operator", "or",     "private",  "public", "register", "return", "short",  "signed",
-        "sizeof",   "static",  "struct",   "switch", "template", "this",   "throw",   "true",   "try",     "typedef",
-        "typename", "union",   "unsigned", "using",  "virtual",  "void",   "volatile", "while",  "xor",    "std",
-        "weft",     "predict", "workspace", "memory", "load",    "scratch", "results", "weights", "frozen",  "expressions",
-        "asm",      "requires", "nullptr", "memory", "all"};
+        "alignas",  "and",      "auto",      "bool",    "break",   "case",     "char",        "class",    "concept",
+        "const",    "continue", "default",   "delete",  "do",      "double",   "else",        "enum",     "export",
+        "extern",   "false",    "float",     "for",     "friend",  "goto",     "if",          "inline",   "int",
+        "long",     "mutable",  "namespace", "new",     "not",     "operator", "or",          "private",  "public",
+        "register", "return",   "short",     "signed",  "sizeof",  "static",   "struct",      "switch",   "template",
+        "this",     "throw",    "true",      "try",     "typedef", "typename", "union",       "unsigned", "using",
+        "virtual",  "void",     "volatile",  "while",   "xor",     "std",      "weft",        "predict",  "workspace",
+        "memory",   "load",     "scratch",   "results", "weights", "frozen",   "expressions", "asm",      "requires",
+        "nullptr",  "memory",   "all"};
     for (const char* word : reserved)
       if (id == word) return id + '_';
     return id;
@@ -244,14 +245,19 @@ class frozen_writer {
     return name == extent_;
   }
   static const char* type_name(dtype t) {
-    constexpr const char* names[] = {"bool",           "std::int8_t",   "std::int16_t",   "std::int32_t", "std::int64_t",
-                                     "std::uint8_t",   "std::uint16_t", "std::uint32_t",  "std::uint64_t", "weft::half",
-                                     "weft::bfloat16", "float",         "double"};
+    constexpr const char* names[] = {"bool",          "std::int8_t",  "std::int16_t",   "std::int32_t",
+                                     "std::int64_t",  "std::uint8_t", "std::uint16_t",  "std::uint32_t",
+                                     "std::uint64_t", "weft::half",   "weft::bfloat16", "float",
+                                     "double"};
     return names[static_cast<std::size_t>(t)];
   }
   std::string dtype_name(dtype t) const {
     const std::string n = name(t);
-    return "weft::dtype::" + std::string(n == "bool" ? "boolean" : n == "half" ? "float16" : n == "float" ? "float32" : n == "double" ? "float64" : n);
+    return "weft::dtype::" + std::string(n == "bool"     ? "boolean"
+                                         : n == "half"   ? "float16"
+                                         : n == "float"  ? "float32"
+                                         : n == "double" ? "float64"
+                                                         : n);
   }
 
   void name_buffers() {
@@ -415,10 +421,11 @@ class frozen_writer {
     const node_def& node;
     const char* name;
     std::size_t inputs;
-    sequence<value_info> declared;              ///< of the inputs and then of the outputs
+    sequence<value_info> declared;  ///< of the inputs and then of the outputs
     sequence<value_info> infos[frozen_number::samples];
     prepare_context at[frozen_number::samples];
     const operand_part* parts;
+    const std::uint32_t* result;  ///< the slots of the outputs
     const value_info& out() const { return declared[inputs]; }
   };
   call call_of(std::uint32_t n) {
@@ -427,7 +434,8 @@ class frozen_writer {
     const std::size_t inputs = table.inputs(n), count = table.count(n);
     sequence<value_info> none;
     const prepare_context empty{p.def(n), nullptr, nullptr, table.slots(n), table.slots(n) + inputs};
-    call c{p.def(n), p.op(n).name, inputs, {}, {}, {empty, empty, empty, empty, empty}, table.parts(n)};
+    call c{p.def(n),       p.op(n).name,           inputs, {}, {}, {empty, empty, empty, empty, empty},
+           table.parts(n), table.slots(n) + inputs};
     for (std::size_t k = 0; k < count; ++k) c.declared.push_back(p.buffers[table.buffers(n)[k]].declared);
     for (std::size_t q = 0; q < frozen_number::samples; ++q) {
       for (std::size_t k = 0; k < count; ++k)
@@ -438,7 +446,7 @@ class frozen_writer {
     return c;
   }
   std::string input(const call& c, std::size_t k) { return used(c.at[0].input_slots[k]); }
-  std::string output(const call& c, std::size_t k = 0) { return used(c.at[0].output_slots[k]); }
+  std::string output(const call& c, std::size_t k = 0) { return used(c.result[k]); }
 
   [[noreturn]] void refuse(const char* why) const {
     const program& p = *step_.made;
@@ -457,7 +465,14 @@ class frozen_writer {
     if (bytes > scratch_) scratch_ = bytes;
   }
   void needs(unsigned header) { headers_ |= header; }
-  enum : unsigned { map_header = 1, product_header = 2, image_header = 4, rows_header = 8, copy_header = 16, reduce_header = 32 };
+  enum : unsigned {
+    map_header = 1,
+    product_header = 2,
+    image_header = 4,
+    rows_header = 8,
+    copy_header = 16,
+    reduce_header = 32
+  };
 
   void instruction(std::uint32_t i) {
     const program& p = *step_.made;
@@ -482,8 +497,10 @@ class frozen_writer {
     return text + " " + g_.to_string(p.def(in.node).outputs[0].extents);
   }
 
+  /// `follower`: the node that overwrites the result of this one, or none.
   void operation(std::uint32_t n, std::uint32_t follower) {
-    const call c = call_of(n);
+    call c = call_of(n);
+    if (follower != plan::none) c.result = step_.operands.slots(follower) + step_.operands.inputs(follower);
     const weft::operation& op = *c.node.op;
     const auto is = [&](const char* name) { return __builtin_strcmp(op.name, name) == 0; };
     const dtype type = c.out().type;
@@ -495,8 +512,8 @@ class frozen_writer {
     if (is("gather")) return gather(c);
     if (is("argmax")) return argmax(c);
     if (type != dtype::float32 && type != dtype::float64) refuse("its elements are neither float nor double");
-    if (is_operation<matmul_op<float>>(&op)) return matmul(c, n, follower);
-    if (is("conv2d")) return convolution(c, n, follower);
+    if (is_operation<matmul_op<float>>(&op)) return matmul(c, follower != plan::none);
+    if (is("conv2d")) return convolution(c);
     if (is("max_pool2d")) return pool(c, pool_kind::max);
     if (is("avg_pool2d")) return pool(c, pool_kind::average);
     if (is("softmax") || is("log_softmax")) return softmax(c, is("log_softmax"));
@@ -515,8 +532,7 @@ class frozen_writer {
         append(to, {"constant<", ~t->number, ", ", type_name(t->type), ">"});
       return t + 1;
     }
-    if (t->formula == skeleton::formula_id{})
-      refuse("it applies a formula outside of ops/elementwise/formulas.hpp");
+    if (t->formula == skeleton::formula_id{}) refuse("it applies a formula outside of ops/elementwise/formulas.hpp");
     append(to, {"apply<formula::", t->operation});
     if (t->formula == skeleton::formula_id::cast) append(to, {"<", type_name(t->type), ">"});
     append(to, {", ", type_name(t->type)});
@@ -599,7 +615,8 @@ class frozen_writer {
     }
     const std::size_t rank = extents.size();
     bool contiguous = rank < 2;
-    for (std::size_t k = 0; k < operands; ++k) contiguous = contiguous && (rank == 0 || walks[k].stride[0] == frozen_number(1));
+    for (std::size_t k = 0; k < operands; ++k)
+      contiguous = contiguous && (rank == 0 || walks[k].stride[0] == frozen_number(1));
     sequence<std::string> at;
     for (std::size_t k = 0; k < operands; ++k)
       at.push_back(plus(k < c.inputs ? input(c, k) : output(c), text(walks[k].begin)));
@@ -615,7 +632,8 @@ class frozen_writer {
     if (contiguous || c.inputs == 0) {
       for (std::size_t k = 0; k < c.inputs; ++k) append(list, {k ? ", " : "", at[k]});
       if (c.inputs == 0) list = "nullptr";
-      return line({indent, "frozen::map<", type, ">({", list, "}, ", at[c.inputs], ", ", text(elements(space)), literals, ");"});
+      return line({indent, "frozen::map<", type, ">({", list, "}, ", at[c.inputs], ", ", text(elements(space)),
+                   literals, ");"});
     }
     const auto stride = [&](std::size_t k, std::size_t from_last) {
       return rank < from_last ? frozen_number(0) : walks[k].stride[rank - from_last];
@@ -664,7 +682,8 @@ class frozen_writer {
     }
     std::string divisor = "1";
     if (a.mean)
-      divisor = str_cat({"static_cast<double>(", text(elements(space)), ") / static_cast<double>(", text(results), ")"});
+      divisor =
+          str_cat({"static_cast<double>(", text(elements(space)), ") / static_cast<double>(", text(results), ")"});
     // The memory may not grow with the extent, so it is computed for all of its values.
     const std::int64_t most = extent_.empty() ? 1 : options_.most;
     for (std::int64_t n = 1; n <= most; n += most > 4096 && n + most / 4096 <= most ? most / 4096 : 1) {
@@ -679,9 +698,27 @@ class frozen_writer {
                               r.body->signature.memory_bound);
       reserve_scratch(frozen::scratch_bytes(body, known.resolve(g_, "freeze", c.out().extents).elements()));
     }
-    line({"frozen::reduce<", type, ", weft::device::reduce_op::", hows[static_cast<int>(how)], ">(", shape_text(space), ", {", walks,
-          "}, ", operand_text(c.out().type, result, space.rank), ", {", list, "}, ", output(c), ", ", text(results), ", ",
-          divisor, ", scratch", literals, ");"});
+    line({"frozen::reduce<",
+          type,
+          ", weft::device::reduce_op::",
+          hows[static_cast<int>(how)],
+          ">(",
+          shape_text(space),
+          ", {",
+          walks,
+          "}, ",
+          operand_text(c.out().type, result, space.rank),
+          ", {",
+          list,
+          "}, ",
+          output(c),
+          ", ",
+          text(results),
+          ", ",
+          divisor,
+          ", scratch",
+          literals,
+          ");"});
   }
   std::int64_t code_of_extent() const {
     for (const value& v : step_.made->request.feeds)
@@ -697,26 +734,29 @@ class frozen_writer {
     return frozen_number(f);
   }
 
-  void matmul(const call& c, std::uint32_t, std::uint32_t follower) {
+  void matmul(const call& c, bool followed) {
     needs(product_header);
     const auto t = attributes_of<matmul_op<float>>(c.node);
     sequence<matmul_batch> of;
     for (const prepare_context& p : c.at) of.push_back(product_of(p, t));
     const auto one = [&](auto member) { return size(frozen_number([&](std::size_t q) { return member(of[q]); })); };
     const matmul_shape& s = of[0].each;
-    const bool ta = t.transpose_a, tb = t.transpose_b, followed = follower != plan::none;
+    const bool ta = t.transpose_a, tb = t.transpose_b;
     const bool fixed = extent_.empty(), is_double = c.out().type == dtype::float64;
     const std::size_t element = is_double ? 8 : 4;
     const bool streams = fixed && ((tb && !ta && s.m == 1) || (!tb && s.m <= 2));
     const bool in_place = fixed && !tb && matmul_strips(s) == 1 && s.n * element >= 128 &&
                           (s.m < 48 || s.n * s.k * element <= (std::size_t{1} << 18));
     const bool packs = !streams && !in_place;
-    if (packs) reserve_scratch((is_double ? matmul_packed_elements<double>(s.n, s.k) : matmul_packed_elements<float>(s.n, s.k)) * element);
-    std::string shape = str_cat({"{", one([](auto& b) { return b.each.m; }), ", ", one([](auto& b) { return b.each.n; }),
-                                 ", ", one([](auto& b) { return b.each.k; })});
+    if (packs)
+      reserve_scratch((is_double ? matmul_packed_elements<double>(s.n, s.k) : matmul_packed_elements<float>(s.n, s.k)) *
+                      element);
+    std::string shape = str_cat({"{", one([](auto& b) { return b.each.m; }), ", ",
+                                 one([](auto& b) { return b.each.n; }), ", ", one([](auto& b) { return b.each.k; })});
     if (ta || tb) append(shape, {ta ? ", true" : ", false", tb ? ", true" : ", false"});
     shape += "}";
-    const std::string memory = packs ? str_cat({"reinterpret_cast<", type_name(c.out().type), "*>(scratch)"}) : "nullptr";
+    const std::string memory =
+        packs ? str_cat({"reinterpret_cast<", type_name(c.out().type), "*>(scratch)"}) : "nullptr";
     const std::string operands = str_cat({input(c, 0), ", ", input(c, 1), ", ", output(c), ", ", memory});
     const bool single = fixed && of[0].count == 1 && (!followed || matmul_panels<float>(s, 1, of[0].outer) == 1);
     if (single) return line({"frozen::product<", type_name(c.out().type), ">(", shape, ", ", operands, ");"});
@@ -730,15 +770,15 @@ class frozen_writer {
       append(all, {all.empty() ? "{" : ", ", text(frozen_number([&](std::size_t q) { return of[q].*member; }))});
     };
     using s = convolution_shape;
-    for (const auto member : {&s::batch, &s::height, &s::width, &s::channels, &s::window_height, &s::window_width,
-                              &s::filters, &s::out_height, &s::out_width, &s::stride_height, &s::stride_width,
-                              &s::dilation_height, &s::dilation_width, &s::pad_top, &s::pad_bottom, &s::pad_left,
-                              &s::pad_right})
+    for (const auto member :
+         {&s::batch, &s::height, &s::width, &s::channels, &s::window_height, &s::window_width, &s::filters,
+          &s::out_height, &s::out_width, &s::stride_height, &s::stride_width, &s::dilation_height, &s::dilation_width,
+          &s::pad_top, &s::pad_bottom, &s::pad_left, &s::pad_right})
       add(member);
     if (of[0].counts_padding) all += ", true";
     return all + "}";
   }
-  void convolution(const call& c, std::uint32_t, std::uint32_t) {
+  void convolution(const call& c) {
     needs(image_header);
     const auto a = attributes_of<convolution_op<float>>(c.node);
     sequence<convolution_shape> of;
@@ -749,7 +789,13 @@ class frozen_writer {
     const std::size_t rows = s.filter_elements() / (columns ? columns : 1);
     const char* const type = type_name(c.out().type);
     const weft::detail::padded_image image{
-        s.height, s.width, s.channels, s.pad_top, s.pad_left, 1, 1,
+        s.height,
+        s.width,
+        s.channels,
+        s.pad_top,
+        s.pad_left,
+        1,
+        1,
         (s.out_height - 1) * s.stride_height + (s.window_height - 1) * s.dilation_height + 1,
         (s.out_width - 1) * s.stride_width + (s.window_width - 1) * s.dilation_width + 1};
     const std::size_t image_bytes = (image.elements() * element + 63) / 64 * 64;
@@ -769,12 +815,13 @@ class frozen_writer {
     } else {  // computed filters
       needs(copy_header);
       filters = str_cat({"reinterpret_cast<", type, "*>(scratch + ", image_bytes, ")"});
-      line({"frozen::copy(weft::shape(", rows, ", ", columns, "), ", input(c, 1), ", {", dtype_name(c.out().type), ", {", columns,
-            ", 1}}, ", filters, ", {", dtype_name(c.out().type), ", {", stride, ", 1}}, ", element, ");"});
+      line({"frozen::copy(weft::shape(", rows, ", ", columns, "), ", input(c, 1), ", {", dtype_name(c.out().type),
+            ", {", columns, ", 1}}, ", filters, ", {", dtype_name(c.out().type), ", {", stride, ", 1}}, ", element,
+            ");"});
       reserve_scratch(image_bytes + rows * stride * element);
     }
-    line({"frozen::convolve<", type, ">(", shape_text(of), ", ", input(c, 0), ", ", filters, ", ", stride, ", ", output(c),
-          ", reinterpret_cast<", type, "*>(scratch));"});
+    line({"frozen::convolve<", type, ">(", shape_text(of), ", ", input(c, 0), ", ", filters, ", ", stride, ", ",
+          output(c), ", reinterpret_cast<", type, "*>(scratch));"});
   }
   std::string padded_filters(std::uint32_t b) const {
     for (const auto& [buffer, name] : padded_)
@@ -786,8 +833,8 @@ class frozen_writer {
     const auto a = attributes_of<max_pool_op<float>>(c.node);
     sequence<convolution_shape> of;
     for (const prepare_context& p : c.at) of.push_back(pooling_of(p, a, kind));
-    line({"frozen::pool<", type_name(c.out().type), ", weft::pool_kind::", kind == pool_kind::max ? "max" : "average", ">(",
-          shape_text(of), ", ", input(c, 0), ", ", output(c), ");"});
+    line({"frozen::pool<", type_name(c.out().type), ", weft::pool_kind::", kind == pool_kind::max ? "max" : "average",
+          ">(", shape_text(of), ", ", input(c, 0), ", ", output(c), ");"});
   }
   void softmax(const call& c, bool log) {
     needs(rows_header);
@@ -798,38 +845,58 @@ class frozen_writer {
       scratch = str_cat({", reinterpret_cast<", type_name(c.out().type), "*>(scratch)"});
       reserve_scratch(static_cast<std::size_t>(columns.at[0]) * size_of(c.out().type));
     }
-    line({"frozen::", c.node.op->name, "(", input(c, 0), ", ", output(c), ", ", text(elements(s, 0, s.rank - 1)), ", ", text(columns),
-          scratch, ");"});
+    line({"frozen::", c.node.op->name, "(", input(c, 0), ", ", output(c), ", ", text(elements(s, 0, s.rank - 1)), ", ",
+          text(columns), scratch, ");"});
   }
   void normalization(const call& c, bool centred) {
     needs(rows_header);
     const shape &x = c.declared[0].extents, &scale = c.declared[1].extents;
     const double epsilon = attributes_of<layer_normalization_op<float, true>>(c.node).epsilon;
-    line({"frozen::normalize<", type_name(c.out().type), ", ", centred ? "true" : "false", ">(", input(c, 0), ", ", input(c, 1), ", ",
-          centred ? input(c, 2) : "nullptr", ", ", output(c), ", ", output(c, 1), ", ",
-          centred ? output(c, 2) : "nullptr", ", ", text(elements(x, 0, x.rank - scale.rank)), ", ",
-          text(elements(scale)), ", ", format_number("%.*g", 17, epsilon), ");"});
+    line({"frozen::normalize<",
+          type_name(c.out().type),
+          ", ",
+          centred ? "true" : "false",
+          ">(",
+          input(c, 0),
+          ", ",
+          input(c, 1),
+          ", ",
+          centred ? input(c, 2) : "nullptr",
+          ", ",
+          output(c),
+          ", ",
+          output(c, 1),
+          ", ",
+          centred ? output(c, 2) : "nullptr",
+          ", ",
+          text(elements(x, 0, x.rank - scale.rank)),
+          ", ",
+          text(elements(scale)),
+          ", ",
+          format_number("%.*g", 17, epsilon),
+          ");"});
   }
   void argmax(const call& c) {
     needs(rows_header);
     const shape& x = c.declared[0].extents;
     const std::size_t axis = attributes_of<argmax_op<float>>(c.node).axis;
-    line({"frozen::argmax(", input(c, 0), ", ", output(c), ", ", text(elements(x, 0, axis)), ", ", text(extent(x[axis])), ", ",
-          text(elements(x, axis + 1)), ");"});
+    line({"frozen::argmax(", input(c, 0), ", ", output(c), ", ", text(elements(x, 0, axis)), ", ",
+          text(extent(x[axis])), ", ", text(elements(x, axis + 1)), ");"});
   }
   void gather(const call& c) {
     needs(rows_header);
     const shape& x = c.declared[0].extents;
     const std::size_t axis = attributes_of<gather_op<float>>(c.node).axis;
     const frozen_number bytes = static_cast<std::int64_t>(size_of(c.out().type));
-    line({"frozen::gather(reinterpret_cast<const std::byte*>(", input(c, 0), "), ", input(c, 1), ", reinterpret_cast<std::byte*>(",
-          output(c), "), ", text(elements(x, 0, axis)), ", ", text(extent(x[axis])), ", ",
-          text(elements(x, axis + 1) * bytes), ", ", text(elements(c.declared[1].extents)), ");"});
+    line({"frozen::gather(reinterpret_cast<const std::byte*>(", input(c, 0), "), ", input(c, 1),
+          ", reinterpret_cast<std::byte*>(", output(c), "), ", text(elements(x, 0, axis)), ", ", text(extent(x[axis])),
+          ", ", text(elements(x, axis + 1) * bytes), ", ", text(elements(c.declared[1].extents)), ");"});
   }
   void fill(const call& c) {
     needs(map_header);
     const std::uint64_t bits = element_bits(literal_value<double>(c.node.literals[0]), c.out().type);
-    line({"frozen::fill(", output(c), ", ", bits, "u, ", size_of(c.out().type), ", ", text(elements(c.out().extents)), ");"});
+    line({"frozen::fill(", output(c), ", ", bits, "u, ", size_of(c.out().type), ", ", text(elements(c.out().extents)),
+          ");"});
   }
   void copies(const call& c) {
     needs(copy_header);
@@ -838,8 +905,8 @@ class frozen_writer {
     const std::size_t bytes = size_of(of[0].type);
     for (std::size_t o = 0; of[0].fills && o < c.node.outputs.size(); ++o) {
       needs(map_header);
-      line({"frozen::fill(", output(c, o), ", ", of[0].fill, "u, ", bytes, ", ", text(elements(c.declared[c.inputs + o].extents)),
-            ");"});
+      line({"frozen::fill(", output(c, o), ", ", of[0].fill, "u, ", bytes, ", ",
+            text(elements(c.declared[c.inputs + o].extents)), ");"});
     }
     for (std::size_t k = 0; k < of[0].regions.size(); ++k) {
       const auto sampled = [&](auto f) {
@@ -855,10 +922,10 @@ class frozen_writer {
         append(from, {i ? ", " : "", sampled([i](auto& x) { return x.from_stride()[i]; })});
         append(to, {i ? ", " : "", sampled([i](auto& x) { return x.to_stride()[i]; })});
       }
-      line({"frozen::copy(weft::shape(", extents, "), ", plus(input(c, r.from), sampled([](auto& x) { return x.from_offset; })), ", {",
-            dtype_name(of[0].type), ", {", from, "}}, ",
-            plus(output(c, r.to), sampled([](auto& x) { return x.to_offset; })), ", {", dtype_name(of[0].type), ", {", to,
-            "}}, ", bytes, ");"});
+      line({"frozen::copy(weft::shape(", extents, "), ",
+            plus(input(c, r.from), sampled([](auto& x) { return x.from_offset; })), ", {", dtype_name(of[0].type),
+            ", {", from, "}}, ", plus(output(c, r.to), sampled([](auto& x) { return x.to_offset; })), ", {",
+            dtype_name(of[0].type), ", {", to, "}}, ", bytes, ");"});
     }
   }
 
@@ -881,7 +948,8 @@ class frozen_writer {
     const plan::buffer_assignment assigned(p, step_.infos.data(), *binding_);
     sequence<std::size_t> begins;
     std::size_t total = 0;
-    for (std::size_t a = 0; a < p.arenas.size(); ++a) begins.push_back(total), total += (assigned.bytes(a) + 63) / 64 * 64;
+    for (std::size_t a = 0; a < p.arenas.size(); ++a)
+      begins.push_back(total), total += (assigned.bytes(a) + 63) / 64 * 64;
     const std::size_t scratch_at = total, all = total + (scratch_ + 63) / 64 * 64;
     std::string kernels;
     const char* const files[] = {"map", "product", "image", "rows", "copy", "reduce"};
@@ -889,24 +957,32 @@ class frozen_writer {
       if (headers_ >> k & 1) append(kernels, {"#include <weft/frozen/", files[k], ".hpp>\n"});
     const std::string space = identifier(options_.name);
     const bool named = !extent_.empty();
-    std::string h = str_cat(
-        {"// Written by weft::freeze. Do not edit: freeze the model again.\n#pragma once\n\n#include <array>\n#include <cstddef>\n#include <cstdint>\n",
-         options_.weights == frozen_weights::in_file ? "#include <cstdio>\n" : "", "\n", kernels, "\nnamespace ", space, " {\n\n"});
+    std::string h =
+        str_cat({"// Written by weft::freeze. Do not edit: freeze the model again.\n#pragma once\n\n#include "
+                 "<array>\n#include <cstddef>\n#include <cstdint>\n",
+                 options_.weights == frozen_weights::in_file ? "#include <cstdio>\n" : "", "\n", kernels,
+                 "\nnamespace ", space, " {\n\n"});
     append(h, {"// Weights: ", weight_total_, " bytes. Memory of a call: ", all, " bytes, of which ", scratch_,
                " are scratch memory of single kernels.\n\n"});
     if (options_.weights == frozen_weights::in_file)
       append(h, {"alignas(64) inline unsigned char weights[", weight_total_ ? weight_total_ : 1,
-                 "];\n\n/// Reads the weights from a file; returns false if it cannot be read or has another size. Call it once, before\n/// predict.\ninline bool load(const char* path) {\n  std::FILE* const f = std::fopen(path, \"rb\");\n  if (!f) return false;\n  const bool read = std::fread(weights, 1, ",
-                 weight_total_, ", f) == ", weight_total_, " && std::fgetc(f) == EOF;\n  std::fclose(f);\n  return read;\n}\n\n"});
+                 "];\n\n/// Reads the weights from a file; returns false if it cannot be read or has another size. "
+                 "Call it once, before\n/// predict.\ninline bool load(const char* path) {\n  std::FILE* const f = "
+                 "std::fopen(path, \"rb\");\n  if (!f) return false;\n  const bool read = std::fread(weights, 1, ",
+                 weight_total_, ", f) == ", weight_total_,
+                 " && std::fgetc(f) == EOF;\n  std::fclose(f);\n  return read;\n}\n\n"});
     append(h, {weights_, weights_.empty() ? "" : "\n"});
     if (!expressions_.empty()) {
       h += "namespace expressions {\nusing namespace weft::skeleton;\nnamespace formula = weft::formula;\n";
-      for (std::size_t k = 0; k < expressions_.size(); ++k) append(h, {"using expression_", k + 1, " = ", expressions_[k], ";\n"});
+      for (std::size_t k = 0; k < expressions_.size(); ++k)
+        append(h, {"using expression_", k + 1, " = ", expressions_[k], ";\n"});
       h += "}  // namespace expressions\n\n";
     }
-    append(h, {"/// The memory in which predict works. One call at a time can use it.\nstruct alignas(64) workspace {\n  std::byte bytes[",
+    append(h, {"/// The memory in which predict works. One call at a time can use it.\nstruct alignas(64) workspace "
+               "{\n  std::byte bytes[",
                all ? all : 1, "];\n};\n\n", described_});
-    if (named) append(h, {"/// Returns false, and computes nothing, unless 1 <= ", extent_, " <= ", options_.most, ".\n"});
+    if (named)
+      append(h, {"/// Returns false, and computes nothing, unless 1 <= ", extent_, " <= ", options_.most, ".\n"});
     const std::string extent_parameter = named ? str_cat({"std::int64_t ", extent_, ", "}) : "";
     append(h, {"inline ", named ? "bool" : "void", " predict(", extent_parameter, parameters_, ", ",
                "[[maybe_unused]] workspace& memory) {\n  namespace frozen = weft::frozen;\n"});
@@ -915,13 +991,14 @@ class frozen_writer {
     for (const std::uint32_t b : buffers_) {
       const char* const type = type_name(p.buffers[b].declared.type);
       append(h, {"  auto* const ", names_[b], " = reinterpret_cast<", type, "*>(memory.bytes + ",
-                 begins[p.buffers[b].arena] + assigned.offset(b), ");  // ", g_.to_string(p.buffers[b].declared.extents), "\n"});
+                 begins[p.buffers[b].arena] + assigned.offset(b), ");  // ",
+                 g_.to_string(p.buffers[b].declared.extents), "\n"});
     }
     if (scratch_) append(h, {"  std::byte* const scratch = memory.bytes + ", scratch_at, ";\n"});
     append(h, {code_, named ? "  return true;\n" : "", "}\n\n"});
-    append(h, {"/// The same in memory of the thread.\ninline ", named ? "bool" : "void", " predict(", extent_parameter, parameters_,
-               ") {\n  static thread_local workspace memory;\n  ", named ? "return " : "", "predict(", named ? extent_ + ", " : "", arguments_,
-               ", memory);\n}\n"});
+    append(h, {"/// The same in memory of the thread.\ninline ", named ? "bool" : "void", " predict(", extent_parameter,
+               parameters_, ") {\n  static thread_local workspace memory;\n  ", named ? "return " : "", "predict(",
+               named ? extent_ + ", " : "", arguments_, ", memory);\n}\n"});
     if (!named) h += returning();
     append(h, {"\n}  // namespace ", space, "\n"});
     return h;
@@ -938,11 +1015,12 @@ class frozen_writer {
     }
     for (std::size_t i = 0; i < results_.size(); ++i) {
       const value_info& v = g_.info(p.request.fetches[i]);
-      append(members, {"  std::array<", type_name(v.type), ", ", resolved(v.extents, 0).elements(), "> ", results_[i], ";\n"});
+      append(members,
+             {"  std::array<", type_name(v.type), ", ", resolved(v.extents, 0).elements(), "> ", results_[i], ";\n"});
       append(arguments, {arguments.empty() ? "" : ", ", "all.", results_[i], ".data()"});
     }
-    return str_cat({"\nstruct results {\n", members, "};\n/// The same; returns the results.\ninline results predict(", inputs,
-                    ") {\n  results all;\n  predict(", arguments, ");\n  return all;\n}\n"});
+    return str_cat({"\nstruct results {\n", members, "};\n/// The same; returns the results.\ninline results predict(",
+                    inputs, ") {\n  results all;\n  predict(", arguments, ");\n  return all;\n}\n"});
   }
 
   const plan::environment& session_;

@@ -32,8 +32,8 @@ inline std::size_t matmul_strips(const matmul_shape& s) {
   return strips < 2 ? 2 : strips > 64 ? 64 : strips;
 }
 
-/// Calls `multiply(part, a, lda, b, ldb, c)` for each strip; `each(count, strip)` calls strip(0) to strip(count - 1), on
-/// any threads.
+/// Calls `multiply(part, a, lda, b, ldb, c)` for each strip; `each(count, strip)` calls strip(0) to strip(count - 1),
+/// on any threads.
 template <class T, class Multiply, class Each>
 void multiply_in_strips(const matmul_shape& s, const T* a, const T* b, T* c, const Multiply& multiply,
                         const Each& each) {

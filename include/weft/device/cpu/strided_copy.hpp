@@ -42,7 +42,8 @@ class strided_copy_kernel final : public kernel {
       rows.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
         const auto at = static_cast<std::int64_t>(begin) * static_cast<std::int64_t>(size);
         const detail::strided_walk walk{r.extents, r.from_stride(), r.to_stride()};
-        walk.copy(from + at * r.from_stride()[0], to + at * r.to_stride()[0], static_cast<std::int64_t>(end - begin), size);
+        walk.copy(from + at * r.from_stride()[0], to + at * r.to_stride()[0], static_cast<std::int64_t>(end - begin),
+                  size);
       });
     }
   }

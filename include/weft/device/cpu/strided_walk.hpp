@@ -9,8 +9,8 @@
 WEFT_COLD_BEGIN
 namespace weft::device::detail {
 
-/// Copies a box of elements between two arrays: whole rows by memcpy, transposes in squares that fit into the first-level
-/// cache on both sides.
+/// Copies a box of elements between two arrays: whole rows by memcpy, transposes in squares that fit into the
+/// first-level cache on both sides.
 struct strided_walk {
   const shape& extents;
   const std::int64_t *from_stride, *to_stride;
@@ -39,8 +39,7 @@ struct strided_walk {
     std::int64_t index[max_rank]{};
     const std::size_t rows = rank - 2;  // the last two axes are processed together
     for (;;) {
-      plane(from, to, rows == 0 ? outer : extents[rows], extents[rows + 1], from_stride + rows,
-            to_stride + rows);
+      plane(from, to, rows == 0 ? outer : extents[rows], extents[rows + 1], from_stride + rows, to_stride + rows);
       std::size_t axis = rows;
       for (;;) {
         if (axis-- == 0) return;

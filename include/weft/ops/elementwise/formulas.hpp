@@ -70,12 +70,12 @@ enum class primitive : unsigned char { WEFT_FORMULAS(WEFT_ENUMERATOR, WEFT_ENUME
 class symbol;
 struct dependence;
 
-/// The functions of symbols and dependences that formulas use, defined in formulas_of_symbols.hpp. Kernels, and programs
-/// that only contain frozen models, never call them.
+/// The functions of symbols and dependences that formulas use, defined in formulas_of_symbols.hpp. Kernels, and
+/// programs that only contain frozen models, never call them.
 namespace math {
 
-#define WEFT_FUNCTION_1(name)                     \
-  WEFT_HOST_DEVICE inline symbol name(symbol x);  \
+#define WEFT_FUNCTION_1(name)                    \
+  WEFT_HOST_DEVICE inline symbol name(symbol x); \
   WEFT_HOST_DEVICE constexpr dependence name(dependence x);
 #define WEFT_FUNCTION_2(name)                              \
   WEFT_HOST_DEVICE inline symbol name(symbol x, symbol y); \
