@@ -4,13 +4,15 @@
 #include "operators_arrays.hpp"
 #include "operators_elementwise.hpp"
 #include "operators_images.hpp"
+#include "operators_losses.hpp"
 #include "operators_network.hpp"
 
 namespace tool::importer {
 
 void for_each_row(const std::function<void(const row&)>& f) {
-  for (const std::span<const row> family : {std::span<const row>(elementwise_rows), std::span<const row>(array_rows),
-                                            std::span<const row>(network_rows), std::span<const row>(image_rows)})
+  for (const std::span<const row> family :
+       {std::span<const row>(elementwise_rows), std::span<const row>(array_rows), std::span<const row>(network_rows),
+        std::span<const row>(image_rows), std::span<const row>(loss_rows)})
     for (const row& r : family) f(r);
 }
 

@@ -11,6 +11,7 @@ inline constexpr row network_rows[] = {
     {"AveragePool", pool, "avg_pool{rank}<{windows}>({0})"},
     {"BatchNormalization", batch_norm},
     {"Conv", convolution},
+    {"ConvTranspose", transposed_convolution, "conv1d_transpose conv2d_transpose conv3d_transpose concat pad"},
     {"Gemm", gemm_rule},
     {"GlobalAveragePool", global_pool, "mean<{axes}, keep_dims>({0})"},
     {"GlobalMaxPool", global_pool, "max<{axes}, keep_dims>({0})"},

@@ -324,10 +324,6 @@ struct window_shape {
     if (equal) return std::to_string(each[0]);
     return (each.size() == 2 ? "size2d(" : "size3d(") + joined(each) + ")";
   }
-  std::string braces(const std::vector<std::int64_t>& each) const {
-    const std::string text = size(each);
-    return text[0] == 's' ? "{" + joined(each) + "}" : text;
-  }
   bool padded() const {
     return std::any_of(before.begin(), before.end(), [](auto n) { return n != 0; }) ||
            std::any_of(after.begin(), after.end(), [](auto n) { return n != 0; });
@@ -341,8 +337,14 @@ struct window_shape {
     for (std::size_t i = 0; i < extents.size(); ++i) each.insert(each.end(), {before[i], after[i]});
     if (extents.size() > 1 && std::all_of(each.begin(), each.end(), [&](auto n) { return n == each[0]; }))
       return type + "::of(" + std::to_string(each[0]) + ")";
-    if (extents.size() == 3)
-      return before == after ? type + "::of(" + joined(before) + ")" : type + "{false, " + joined(each) + "}";
+    if (extents.size() == 3 && before == after) return type + "::of(" + joined(before) + ")";
+    if (extents.size() == 3) {
+      constexpr const char* sides[] = {
+          ".front = ", ", .back = ", ", .top = ", ", .bottom = ", ", .left = ", ", .right = "};
+      std::string text = type + "{";
+      for (std::size_t i = 0; i < 6; ++i) text += sides[i] + std::to_string(each[i]);
+      return text + "}";
+    }
     return type + "::of(" + joined(each) + ")";
   }
 };
@@ -408,6 +410,28 @@ window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
 
 }  // namespace
 
+namespace {
+
+/// Sequences as images of one row.
+void convolved_groups_of_sequences(call& c, window_shape w, std::int64_t groups) {
+  const value &x = c.operand(0), &filters = c.operand(1);
+  for (auto* each : {&w.extents, &w.strides, &w.dilations}) each->insert(each->begin(), 1);
+  for (auto* each : {&w.before, &w.after}) each->insert(each->begin(), 0);
+  const bool depthwise = x.extents[1].is(groups) && filters.extents[1].is(1) && filters.extents[0].is_number();
+  const std::string name = depthwise ? "depthwise_conv2d" : "grouped_conv2d";
+  w.same = false;
+  const std::string options = "conv2d_options{.stride = " + w.size(w.strides) + ", .pad = " + w.padding() +
+                              ", .dilation = " + w.size(w.dilations) + "}";
+  const integers split{integer(groups), floor_quotient(filters.extents[0], integer(groups)), filters.extents[2]};
+  const std::string filter =
+      depthwise ? "transpose<2, 0, 1>(" + reshape_text(split, "{1}") + ")" : "transpose<2, 1, 0>({1})";
+  c.need_header("ops/images/" + name + ".hpp");
+  c.text = "squeeze<1>(" + name + "<" + (depthwise ? "" : std::to_string(groups) + ", ") + options +
+           ">(expand_dims<1>({0}), expand_dims<0>(" + filter + ")))" + (c.has(2) ? " + {2}" : "");
+}
+
+}  // namespace
+
 void convolved(call& c) {
   value &x = c.operand(0), &filters = c.operand(1);
   const std::size_t axes = x.rank() - 2;
@@ -425,15 +449,16 @@ void convolved(call& c) {
   const std::string rank = std::to_string(axes) + "d";
   const bool depthwise =
       axes == 2 && groups > 1 && x.extents[1].is(groups) && filters.extents[1].is(1) && filters.extents[0].is_number();
-  if (groups > 1 && axes != 2) c.refuse("groups are supported for images of two spatial axes only");
+  if (groups > 1 && axes == 3) c.refuse("groups of volumes are not supported");
+  if (groups > 1 && axes == 1) return convolved_groups_of_sequences(c, w, groups);
   const std::string name = depthwise ? "depthwise_conv2d" : groups > 1 ? "grouped_conv2d" : "conv" + rank;
   std::string options;
   const auto option = [&](const char* member, const std::string& text, const char* otherwise) {
     if (text != otherwise) options += (options.empty() ? "." : ", .") + std::string(member) + " = " + text;
   };
-  option("stride", w.braces(w.strides), "1");
+  option("stride", w.size(w.strides), "1");
   option("pad", w.padding(), axes == 3 ? "padding3d::same" : "padding::same");
-  option("dilation", w.braces(w.dilations), "1");
+  option("dilation", w.size(w.dilations), "1");
   options = options.empty() ? "" : "conv" + rank + "_options{" + options + "}";
   if (name != "conv2d") c.need_header((axes != 2 ? "ops/images/conv" + rank : "ops/images/" + name) + ".hpp");
   // [out, in, height, width] to [height, width, in, out]; for depthwise filters, to [height, width, channels,
@@ -474,6 +499,91 @@ void convolved(call& c) {
   if (groups > 1 && !depthwise) arguments = std::to_string(groups) + (options.empty() ? "" : ", " + options);
   c.text =
       name + (arguments.empty() ? "" : "<" + arguments + ">") + "({0}, " + filter + ")" + (has_bias ? " + {2}" : "");
+}
+
+/// The filters of a transposed convolution are [in, out, ...].
+void convolved_back(call& c) {
+  value &x = c.operand(0), &filters = c.operand(1);
+  const std::size_t axes = x.rank() - 2;
+  if (x.rank() < 3 || x.rank() > 5 || filters.rank() != x.rank()) c.refuse("images must have 1 to 3 spatial axes");
+  const std::int64_t groups = c.number("group", 1);
+  const integers spatial(filters.extents.begin() + 2, filters.extents.end());
+  if (!all_numbers(spatial)) c.refuse("the extents of the windows must be numbers");
+  const std::vector<std::int64_t> kernel = numbers_of(spatial), ones(axes, 1), none(axes, 0);
+  if (c.list("kernel_shape", kernel) != kernel) c.refuse("kernel_shape differs from the extents of the filters");
+  window_shape w{.extents = kernel, .strides = c.list("strides", ones), .dilations = c.list("dilations", ones)};
+  const std::vector<std::int64_t> pads = c.list("pads", std::vector<std::int64_t>(2 * axes, 0)),
+                                  wanted = c.list("output_shape", {});
+  std::vector<std::int64_t> more = c.list("output_padding", none), zeros = none;
+  const std::string automatic = c.word("auto_pad", "NOTSET");
+  if (w.strides.size() != axes || w.dilations.size() != axes || more.size() != axes || pads.size() != 2 * axes)
+    c.refuse("the windows do not have " + std::to_string(axes) + " axes");
+  integers extents{x.extents[0], filters.extents[1] * integer(groups)};
+  for (std::size_t i = 0; i < axes; ++i) {
+    const std::int64_t step = w.strides[i], reach = (kernel[i] - 1) * w.dilations[i] + 1;
+    const integer whole = (x.extents[i + 2] - integer(1)) * integer(step) + integer(more[i] + reach);
+    std::int64_t before = pads[i], after = pads[axes + i];
+    if (!wanted.empty() || automatic.starts_with("SAME")) {
+      const integer result =
+          wanted.empty() ? x.extents[i + 2] * integer(step) : integer(wanted[wanted.size() - axes + i]);
+      const integer all = whole - result;
+      if (!all.is_number()) c.refuse("output_shape needs static extents");
+      before = all.number() < 0 ? 0 : automatic == "SAME_UPPER" ? all.number() / 2 : all.number() - all.number() / 2;
+      after = all.number() - before;
+    }
+    if (automatic == "VALID") before = after = 0;
+    extents.push_back(whole - integer(before + after));
+    // The end of the result that no window reaches is zero.
+    const std::int64_t reached = std::max<std::int64_t>(0, after - more[i]);
+    zeros[i] = reached - (after - more[i]);
+    more[i] = 0;
+    if (before < 0) c.refuse("its padding in front is negative");
+    w.before.push_back(before);
+    w.after.push_back(reached);
+    if (zeros[i] > 0 && zeros[i] < step) std::swap(more[i], zeros[i]);
+  }
+  c.result(0, extents, true);
+  const std::string rank = std::to_string(axes) + "d", name = "conv" + rank + "_transpose";
+  std::string options;
+  const auto option = [&](const char* member, const std::string& text, const char* otherwise) {
+    if (text != otherwise) options += (options.empty() ? "." : ", .") + std::string(member) + " = " + text;
+  };
+  option("stride", w.size(w.strides), "1");
+  option("pad", w.padding(), "");
+  option("output_padding", w.size(more), "0");
+  option("dilation", w.size(w.dilations), "1");
+  options = name + "_options{" + options + "}";
+  c.need_header("ops/images/" + (axes == 3 ? "conv3d" : name) + ".hpp");
+  std::vector<int> order(x.rank());
+  std::iota(order.begin(), order.end() - 2, 2);
+  order[axes] = 1, order[axes + 1] = 0;
+  const bool has_bias = c.has(2), fits = std::all_of(zeros.begin(), zeros.end(), [](auto n) { return n == 0; });
+  const bool constants =
+      filters.constant && filters.parameter && (!has_bias || (c.in[2]->constant && c.in[2]->parameter));
+  if (constants && fits && groups == 1 && axes < 3 && !x.known() && x.type == float32) {
+    std::vector<weight> weights{permuted_weight("weights", filters, order)};
+    if (has_bias) weights.push_back(permuted_weight("bias", *c.in[2], {0}));
+    c.need_header("nn/" + name + ".hpp");
+    c.layer("nn::" + name + "<" + w.size(kernel) + ", " + filters.extents[1].text() + ", " + options + ">",
+            has_bias ? "" : ".use_bias = false", weights);
+    return;
+  }
+  const std::string last = std::to_string(x.rank() - 1), of = groups > 1 ? named(c, 0) : "{0}",
+                    by = groups > 1 ? named(c, 1, "filters") : "{1}";
+  if (groups > 64) c.refuse("more than 64 groups are not supported");
+  const integer part = floor_quotient(x.extents[1], integer(groups));
+  const auto slice = [&](const std::string& axis, std::int64_t g, const std::string& from) {
+    return groups == 1 ? from
+                       : "slice<" + axis + ", " + (part * integer(g)).text() + ", " + part.text() + ">(" + from + ")";
+  };
+  std::string text;
+  for (std::int64_t g = 0; g < groups; ++g)
+    text += (g > 0 ? ", " : "") + name + "<" + options + ">(" + slice(last, g, of) + ", transpose<" + joined(order) +
+            ">(" + slice("0", g, by) + "))";
+  if (groups > 1) text = "concat<" + last + ">(" + text + ")";
+  for (std::size_t i = 0; i < axes; ++i)
+    if (zeros[i] > 0) text = "pad<" + std::to_string(i + 1) + ", 0, " + std::to_string(zeros[i]) + ">(" + text + ")";
+  c.text = text + (has_bias ? " + {2}" : "");
 }
 
 namespace {
