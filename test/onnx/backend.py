@@ -86,7 +86,7 @@ def collect(folder):
             value = numpy_helper.to_array(value)
         if not isinstance(value, np.ndarray) and not np.isscalar(value):
             raise TypeError
-        value = np.asarray(value)
+        value = np.asarray(value, order="C")
         return value.view("V2") if value.dtype.name == "bfloat16" else value
 
     def read(path):
