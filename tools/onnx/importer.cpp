@@ -26,8 +26,10 @@ constexpr std::string_view reserved_words =
     "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d conv1d conv2d conv3d grouped_conv2d "
     "depthwise_conv2d slice reverse squeeze fill gather batch_normalization layer_normalization zeros_like matvec "
     "vecdot "
-    "broadcast_matmul expand_dims maximum minimum select range moments rsqrt random_bernoulli floor_mod "
-    "max_pool2d_with_indices pad sqrt cast softmax log_softmax graph_of padding size2d";
+    "broadcast_matmul expand_dims maximum minimum select range cast softmax log_softmax graph_of padding size2d "
+    "clamp any all eye pad take_along_axis argsort top_k repeat let round hard_shrink soft_shrink hard_sigmoid "
+    "gelu_tanh silu selu triu tril square log is_inf fmod floor_mod pow "
+    "moments rsqrt random_bernoulli max_pool2d_with_indices sqrt";
 
 std::string lower_snake(std::string_view text) {
   std::string result;
@@ -320,10 +322,10 @@ std::int64_t importer::opset_of(const std::string& domain) const {
 
 void importer::run() {
   const std::int64_t opset = opset_of("");
-  if (opset < 7)
+  if (opset < 6)
     throw error(error_code::unimplemented, "import",
                 {"the file uses opset ", opset,
-                 " of ONNX, but Weft imports opsets from 7: convert it with "
+                 " of ONNX, but Weft imports opsets from 6: convert it with "
                  "onnx.version_converter"});
   for (const onnx::tensor_value& t : model.main.initializers) add_constant(t);
   for (const auto& [name, file] : chosen.constants) {
@@ -428,7 +430,8 @@ void importer::import_node(const onnx::node& n) {
       if (c.out[i]) define(*c.out[i], c.filled(c.texts.at(i)), c.fuses, c.out[i]->name);
     return;
   }
-  const std::string text = c.filled(c.text);
+  std::string text = c.filled(c.text);
+  if (r->how.wide && is_half(y.type) && c.text != "{0}") text = "cast<" + cpp_type(y.type) + ">(" + text + ")";
   if (c.out.size() == 1 || !c.tuple) return define(y, text, c.fuses, c.result_name());
   statement s{{}, text, ""};
   for (value* v : c.out) {
@@ -606,7 +609,8 @@ std::string call::filled(std::string_view t) {
     } else {
       const onnx::attribute* const a = find(hole);
       if (!a && equals == hole.npos) refuse("the attribute " + std::string(hole) + " is missing");
-      const int type = has(0) && is_float(in[0]->type) ? in[0]->type : static_cast<int>(float32);
+      const int type =
+          has(0) && is_float(in[0]->type) && !is_half(in[0]->type) ? in[0]->type : static_cast<int>(float32);
       const bool real = a ? a->type == onnx::attribute::float_type : otherwise.find('.') != otherwise.npos;
       if (real)
         result += literal(type, a ? static_cast<double>(a->f) : std::strtod(std::string(otherwise).c_str(), nullptr));
@@ -638,6 +642,8 @@ std::string call::operand_text(std::size_t i, std::string_view before, std::stri
   } else {
     t = to.text_of(v);
   }
+  if (of.how.wide && is_half(v.type) && text != "{0}")
+    return number ? literal(float32, number_at(*v.constant, 0)) : "cast<float>(" + t + ")";
   const bool alone = (before.empty() || before.ends_with("(") || before.ends_with(", ")) &&
                      (after.empty() || after.starts_with(")") || after.starts_with(","));
   const int own = looseness(t);
@@ -677,8 +683,12 @@ std::string call::layer(std::string type, std::string layer_options, std::vector
 }
 
 void call::check_attributes() const {
-  for (const onnx::attribute& a : from.attributes)
-    if (!seen_.count(a.name)) refuse("the attribute " + a.name + " is not supported");
+  for (const onnx::attribute& a : from.attributes) {
+    bool read = seen_.count(a.name) > 0 || text.find("{" + a.name + "=") != text.npos ||
+                text.find("{" + a.name + "}") != text.npos;
+    for (const std::string& each : texts) read |= each.find("{" + a.name + "=") != each.npos;
+    if (!read) refuse("the attribute " + a.name + " is not supported");
+  }
 }
 
 }  // namespace tool::importer

@@ -39,6 +39,7 @@ enum element : int {
   bfloat16 = 16
 };
 
+inline bool is_half(int type) { return type == float16 || type == bfloat16; }
 inline bool is_float(int type) { return type == float32 || type == float64 || type == float16 || type == bfloat16; }
 
 /// Returns the C++ name of an element type. Throws unimplemented if Weft does not have it.
@@ -143,6 +144,7 @@ enum class layout {
 struct rule {
   void (*apply)(call&);
   layout order = layout::plain;
+  bool wide = false;  ///< operands of half and bfloat16 become float, and the result becomes what they were
 };
 
 /// An operator: ONNX's name, the rule, the C++ text of the result, the header besides <weft/weft.hpp>, the element type

@@ -4,16 +4,26 @@
 #include "operators_arrays.hpp"
 #include "operators_elementwise.hpp"
 #include "operators_images.hpp"
+#include "operators_index.hpp"
 #include "operators_losses.hpp"
 #include "operators_network.hpp"
+#include "operators_quantized.hpp"
+#include "operators_reduce.hpp"
 
 namespace tool::importer {
 
 void for_each_row(const std::function<void(const row&)>& f) {
-  for (const std::span<const row> family :
-       {std::span<const row>(elementwise_rows), std::span<const row>(array_rows), std::span<const row>(network_rows),
-        std::span<const row>(image_rows), std::span<const row>(loss_rows)})
+  const auto each = [&](std::span<const row> family) {
     for (const row& r : family) f(r);
+  };
+  each(array_rows);
+  each(elementwise_rows);
+  each(image_rows);
+  each(index_rows);
+  each(loss_rows);
+  each(network_rows);
+  each(quantized_rows);
+  each(reduce_rows);
 }
 
 const row* find_row(const std::string& op, std::int64_t opset) {

@@ -53,6 +53,12 @@ void same_extents(call& c) { c.result(0, c.operand(0).extents, c.operand(0).last
 void broadcast_extents(call& c) {
   integers extents = c.operand(0).extents;
   int type = c.operand(0).type;
+  if (c.opset < 7 && c.number("broadcast", 0) != 0 && c.has(1)) {  // operand 1 begins at an axis of operand 0
+    const std::size_t own = c.rank(1),
+                      axis = c.axis(c.number("axis", static_cast<std::int64_t>(c.rank() - own)), c.rank() + 1);
+    if (own > 0 && axis + own != c.rank())
+      c.refuse("axis is supported from opset 7 on, in which operands broadcast from the last one");
+  }
   for (std::size_t i = 1; i < c.in.size(); ++i)
     if (c.has(i)) extents = broadcast_of(c, extents, c.in[i]->extents);
   if (c.from.op_type == "Where") type = c.operand(1).type;
@@ -155,11 +161,7 @@ void reduced(call& c) {
   value& x = c.operand(0);
   const bool keep = c.number("keepdims", 1) != 0, noop = c.number("noop_with_empty_axes", 0) != 0;
   std::vector<std::int64_t> given = c.list_or_operand("axes", 1);
-  if (given.empty() && noop) {
-    c.result(0, x.extents, x.last);
-    return c.pass(0);
-  }
-  if (given.empty())
+  if (given.empty() && !noop)
     for (std::size_t i = 0; i < x.rank(); ++i) given.push_back(static_cast<std::int64_t>(i));
   std::vector<bool> gone(x.rank());
   for (const std::int64_t a : given) gone[c.axis(a, x.rank())] = true;
@@ -180,23 +182,40 @@ void reduced(call& c) {
   std::sort(axes.begin(), axes.end());
   c.result(0, extents, from.last && keep);
   c.holes["axes"] = joined(axes);
-  c.holes["keep"] = keep ? (axes.empty() ? "keep_dims" : ", keep_dims") : "";
-  if (axes.empty()) c.pass(0);
+  c.holes["keep"] = keep ? ", keep_dims" : "";
+  if (x.type == boolean) {
+    c.need_header("ops/reduce/reductions.hpp");
+    c.text = c.of.op == "ReduceMax" ? "any<{axes}{keep}>({0})" : "all<{axes}{keep}>({0})";
+  }
+  if (!axes.empty()) return;
+  // The function of the elements remains: log({0}) of log(sum<>({0})).
+  constexpr std::string_view mark = "<{axes}{keep}>(";
+  const std::size_t at = c.text.find(mark), name = c.text.rfind('(', at) + 1, inner = at + mark.size();
+  std::size_t end = inner;
+  for (int depth = 1; depth > 0; ++end) depth += c.text[end] == '(' ? 1 : c.text[end] == ')' ? -1 : 0;
+  c.text = c.of.op == "ReduceL2" ? "abs({0})"
+                                 : c.text.substr(0, name) + c.text.substr(inner, end - 1 - inner) + c.text.substr(end);
 }
 
 void reduced_index(call& c) {
-  value& x = c.operand(0);
-  const std::size_t axis = c.axis(c.number("axis", 0), x.rank());
+  const std::size_t axis = c.axis(c.number("axis", 0), c.rank());
   const bool keep = c.number("keepdims", 1) != 0;
-  if (c.number("select_last_index", 0) != 0) c.refuse("select_last_index is not supported");
-  integers extents = x.extents;
+  integers extents = c.operand(0).extents;
+  const integer count = extents[axis];
   if (keep)
     extents[axis] = 1;
   else
     extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(axis));
   c.result(0, extents);
   c.holes["axis"] = std::to_string(axis);
-  c.holes["keep"] = keep ? ", keep_dims" : "";
+  if (c.number("select_last_index", 0) != 0) {
+    if (!count.is_number()) c.refuse("select_last_index requires an extent that is a number");
+    c.need_header("ops/arrays/reverse.hpp");
+    c.text.replace(c.text.find("{0}"), 3, "reverse<{axis}>({0})");
+    c.text = std::to_string(count.number() - 1) + " - " + c.text;
+  }
+  c.text = "cast<std::int64_t>(" + c.text + ")";
+  if (keep) c.text = "expand_dims<{axis}>(" + c.text + ")";
 }
 
 void along_axis(call& c) {

@@ -42,20 +42,20 @@ void dropped_out(call& c);
 void clipped(call& c);
 
 /// The result has the extents of operand 0.
-inline constexpr rule same{same_extents, layout::kept};
+inline constexpr rule same{same_extents, layout::kept, true};
 /// Operands broadcast as in NumPy. They can be C++ numbers.
-inline constexpr rule broadcast{broadcast_extents, layout::kept};
+inline constexpr rule broadcast{broadcast_extents, layout::kept, true};
 /// The row's text joins operands 0 and 1; any number of operands are joined in this way.
-inline constexpr rule variadic{joined_operands, layout::kept};
+inline constexpr rule variadic{joined_operands, layout::kept, true};
 /// The attribute `to` is the element type: {to}.
 inline constexpr rule cast_rule{casted, layout::kept};
 /// A reduction: {axes} and {keep}. The axes are an attribute or operand 1. Text: `sum<{axes}{keep}>({0})`.
-inline constexpr rule reduce{reduced, layout::own};
+inline constexpr rule reduce{reduced, layout::own, true};
 /// ArgMax and ArgMin: {axis} and {keep}.
-inline constexpr rule arg_reduce{reduced_index, layout::plain};
+inline constexpr rule arg_reduce{reduced_index, layout::plain, true};
 /// The extents of operand 0, and {axis}: the attribute axis, whose default is the row's `{axis=...}`.
 inline constexpr rule along{along_axis, layout::own};
-inline constexpr rule softmax_rule{softmax_of, layout::own};
+inline constexpr rule softmax_rule{softmax_of, layout::own, true};
 inline constexpr rule matmul_rule{multiplied};
 inline constexpr rule gemm_rule{gemm_of};
 inline constexpr rule convolution{convolved, layout::channels};
@@ -81,7 +81,7 @@ inline constexpr rule constant_of_shape_rule{constant_of_shape, layout::own};
 /// The result is operand 0.
 inline constexpr rule pass_rule{passed, layout::kept};
 inline constexpr rule dropout_rule{dropped_out, layout::kept};
-inline constexpr rule clip_rule{clipped, layout::kept};
+inline constexpr rule clip_rule{clipped, layout::kept, true};
 
 /// Returns the broadcast extents of two operands, or refuses the node.
 integers broadcast_of(const call& c, const integers& a, const integers& b);
