@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 #include <vector>
@@ -178,6 +180,41 @@ BOOST_AUTO_TEST_CASE(draws_of_classes) {
     }
   check_counts("sample_without_replacement", found, expected);
   check_counts("gumbel_softmax", frequencies(s.eval(argmax<1>(gumbel_softmax(x)), with(x, rows_of(logits))), 4), p);
+}
+
+/// Draws among the most probable of many classes.
+template <int Classes>
+void check_top_k_of(std::int64_t top_k) {
+  constexpr int rows = 500, steps = 40, one = Classes / 3, other = Classes - 1;
+  graph g(9);
+  session s{g};
+  const auto x = placeholder<float, dims<rows, Classes>>(g, "x");
+  tensor<float, dims<rows, Classes>> in;
+  for (std::size_t i = 0; i < in.elements(); ++i) {
+    const auto c = static_cast<int>(i % Classes);
+    in.data()[i] = c == one ? 3.0f : c == other ? 2.0f : 1 - 0.001f * static_cast<float>(c % 977);
+  }
+  const auto some = sample_logits(x, {.top_k = top_k}), two = sample_logits(x, {.top_k = top_k, .top_p = 1e-9});
+  double found = 0, all = 0, sum = 0;
+  std::vector<float> sorted(in.data(), in.data() + Classes);
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  for (std::int64_t k = 0; k < top_k; ++k) sum += std::exp(static_cast<double>(sorted[static_cast<std::size_t>(k)]));
+  for (int i = 0; i < steps; ++i) {
+    const auto [drawn, most] = s.run(fetch(some, two), with(x, in));
+    for (const std::int32_t c : drawn) {
+      BOOST_REQUIRE(in.data()[c] >= sorted[static_cast<std::size_t>(top_k - 1)]);
+      found += c == one, ++all;
+    }
+    for (const std::int32_t c : most) BOOST_REQUIRE_EQUAL(c, one);
+  }
+  check_counts("one class", {found, all - found}, {std::exp(3.0) / sum, 1 - std::exp(3.0) / sum});
+}
+
+BOOST_AUTO_TEST_CASE(the_most_probable_of_many_classes) {
+  check_top_k_of<100>(3);
+  check_top_k_of<2000>(64);
+  check_top_k_of<2000>(65);
+  check_top_k_of<1025>(1024);
 }
 
 BOOST_AUTO_TEST_CASE(samples_for_language_models) {

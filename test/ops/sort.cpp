@@ -113,6 +113,7 @@ void check_type() {
   check<T, 65, 4, 100>();
   check<T, 3, 90, 2, 7>();
   check<T, 64, 2, 3000>();
+  check<T, 1000, 2, 3000>();
 }
 
 }  // namespace

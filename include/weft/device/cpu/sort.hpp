@@ -35,14 +35,42 @@ void sort_by_insertion(const T* x, std::size_t n, std::size_t stride, direction 
   }
 }
 
-/// Sorts all entries of a row by radix; `scratch` holds 2 * n entries. Returns the half of `scratch` with the result.
-/// Proceeds from the lowest byte to the highest, skipping bytes that all keys share.
+/// Returns a key that the `first` smallest keys of a row do not exceed, and few others: it is exact in two bytes.
 template <class T>
-sort_entry<sort_key<T>>* sort_by_digits(const T* x, std::size_t n, std::size_t stride, direction d,
+sort_key<T> largest_of_first(const T* x, std::size_t n, std::size_t stride, direction d, std::size_t first) {
+  std::uint64_t found = 0;
+  unsigned shift = 8 * sizeof(T);
+  for (int level = 0; level < 2 && shift > 0; ++level) {
+    std::size_t count[256] = {}, digit = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint64_t key = std::uint64_t{key_of(x[i * stride], d)} >> (shift - 8);
+      count[key & 0xff] += key >> 8 == found;
+    }
+    while (count[digit] < first) first -= count[digit++];
+    found = found << 8 | digit;
+    shift -= 8;
+  }
+  return static_cast<sort_key<T>>((found << shift) | ((std::uint64_t{1} << shift) - 1));
+}
+
+/// Finds the `first` entries in order by radix; `scratch` holds 2 * n entries. Returns the half of `scratch` with the
+/// result. Proceeds from the lowest byte to the highest, skipping bytes that all keys share.
+template <class T>
+sort_entry<sort_key<T>>* sort_by_digits(const T* x, std::size_t n, std::size_t stride, direction d, std::size_t first,
                                         sort_entry<sort_key<T>>* scratch) {
   using key = sort_key<T>;
   sort_entry<key>*from = scratch, *to = scratch + n;
-  for (std::size_t i = 0; i < n; ++i) from[i] = {key_of(x[i * stride], d), static_cast<std::uint32_t>(i)};
+  if (first < n / 2) {
+    const key last = largest_of_first(x, n, stride, d, first);
+    std::size_t among = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      from[among] = {key_of(x[i * stride], d), static_cast<std::uint32_t>(i)};
+      among += from[among].key <= last;
+    }
+    n = among;
+  } else {
+    for (std::size_t i = 0; i < n; ++i) from[i] = {key_of(x[i * stride], d), static_cast<std::uint32_t>(i)};
+  }
   for (unsigned shift = 0; shift < 8 * sizeof(key); shift += 8) {
     const auto digit = [&](const sort_entry<key>& e) { return static_cast<std::size_t>(e.key >> shift) & 0xff; };
     std::size_t begin[256] = {};
@@ -79,7 +107,7 @@ void sort_rows(const axis_rows& s, std::size_t first, direction d, const T* x, T
     if (first <= max_inserted)
       sort_by_insertion(from, s.extent, s.inner, d, first, scratch);
     else
-      sorted = sort_by_digits(from, s.extent, s.inner, d, scratch);
+      sorted = sort_by_digits(from, s.extent, s.inner, d, first, scratch);
     std::size_t to = outer * first * s.inner + i;
     for (std::size_t k = 0; k < first; ++k, to += s.inner) {
       values[to] = from[sorted[k].index * s.inner];

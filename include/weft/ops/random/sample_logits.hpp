@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include <weft/ops/arrays/counted.hpp>
 #include <weft/ops/arrays/stop_gradient.hpp>
@@ -43,6 +46,26 @@ inline void check_temperature(const char* name, double temperature, bool zero) {
                 {"the temperature must be positive; it is ", format_number("%.*g", 6, temperature)});
 }
 
+/// Draws one of the First most probable classes.
+template <auto First, class X>
+auto sample_first(const X& x, const sampling_options& how, const random_options& options) {
+  using T = value_t<X>;
+  constexpr std::size_t last = dims_t<X>::rank - 1;
+  constexpr auto never = -std::numeric_limits<T>::infinity();
+  std::int64_t first = -1;
+  if constexpr (std::is_integral_v<decltype(First)>) first = First;
+  const auto ordered = sorted<with_extent<dims_t<X>, last, First>>(x, last, first, direction::descending);
+  auto kept = let(ordered.values / how.temperature);
+  if (how.top_k > 0) kept = let(weft::select(counted_along<std::int64_t, last>(kept) < how.top_k, kept, never));
+  if (how.top_p < 1) kept = let(weft::select(cumsum<-1>(softmax(kept), {.exclusive = true}) < how.top_p, kept, never));
+  const auto place = categorical(kept, options);
+  const auto valid = let(maximum(place, 0));
+  if constexpr (last == 0)
+    return let(weft::select(place < 0, place, gather(ordered.indices, valid)));
+  else
+    return let(weft::select(place < 0, place, batch_gather<static_cast<int>(last)>(ordered.indices, valid)));
+}
+
 }  // namespace detail
 
 /// Draws one class for each row of logits `[..., classes]`, std::int32_t `[...]`, as language models do (Holtzman et
@@ -51,7 +74,6 @@ inline void check_temperature(const char* name, double temperature, bool zero) {
 /// invalid_argument unless the temperature and top_k are at least 0 and top_p is positive.
 template <Expression Expr>
 [[nodiscard]] auto sample_logits(const Expr& logits, sampling_options how = {}, random_options options = {}) {
-  using T = value_t<Expr>;
   static_assert(correct<sampling_mistake<Expr>>,
                 "sample_logits: needs logits [..., classes] of float or double in a graph");
   if constexpr (correct<sampling_mistake<Expr>>) {
@@ -59,21 +81,17 @@ template <Expression Expr>
     if (how.top_k < 0 || !(how.top_p > 0))
       throw error(error_code::invalid_argument, "sample_logits", "top_k must not be negative, and top_p positive");
     constexpr std::size_t last = dims_t<Expr>::rank - 1;
-    constexpr auto never = -std::numeric_limits<T>::infinity();
     const auto x = let(logits);
     if (how.temperature == 0)
       return let(select(max<-1>(cast<std::int32_t>(is_nan(x))) > 0, std::int32_t{-1}, argmax<-1>(x)));
     if (how.top_k == 0 && how.top_p >= 1) return categorical(let(x / how.temperature), options);
-    const auto ordered = detail::sorted<dims_t<Expr>>(x, last, -1, direction::descending);
-    auto kept = let(ordered.values / how.temperature);
-    if (how.top_k > 0) kept = let(select(detail::counted_along<std::int64_t, last>(x) < how.top_k, kept, never));
-    if (how.top_p < 1) kept = let(select(cumsum<-1>(softmax(kept), {.exclusive = true}) < how.top_p, kept, never));
-    const auto place = categorical(kept, options);
-    const auto valid = let(maximum(place, 0));
-    if constexpr (last == 0)
-      return let(select(place < 0, place, gather(ordered.indices, valid)));
-    else
-      return let(select(place < 0, place, batch_gather<static_cast<int>(last)>(ordered.indices, valid)));
+    // The largest few are selected without sorting all.
+    constexpr std::int64_t classes = dims_t<Expr>::spec[last];
+    if constexpr (classes > 64)
+      if (how.top_k > 0 && how.top_k <= 64) return detail::sample_first<64>(x, how, options);
+    if constexpr (classes > 1024)
+      if (how.top_k > 0 && how.top_k <= 1024) return detail::sample_first<1024>(x, how, options);
+    return detail::sample_first<detail::extent_at<dims_t<Expr>, last>::value>(x, how, options);
   } else {
     return detail::after_mistake<std::int32_t, dims<>>(logits);
   }
