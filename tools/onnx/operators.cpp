@@ -2,6 +2,7 @@
 #include <span>
 
 #include "operators_arrays.hpp"
+#include "operators_attention.hpp"
 #include "operators_elementwise.hpp"
 #include "operators_images.hpp"
 #include "operators_index.hpp"
@@ -17,6 +18,7 @@ void for_each_row(const std::function<void(const row&)>& f) {
     for (const row& r : family) f(r);
   };
   each(array_rows);
+  each(attention_rows);
   each(elementwise_rows);
   each(image_rows);
   each(index_rows);
