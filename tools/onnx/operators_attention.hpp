@@ -6,16 +6,6 @@
 /// Attention, positions, and layers that keep a state between calls.
 namespace tool::importer {
 
-inline bool is_storage(int type) { return type == float16 || type == bfloat16; }
-/// Returns the operand with elements that have arithmetic.
-inline std::string widened(call& c, std::size_t i) {
-  const std::string hole = "{" + std::to_string(i) + "}";
-  return is_storage(c.operand(i).type) ? "cast<float>(" + hole + ")" : hole;
-}
-inline std::string narrowed(int type, const std::string& text) {
-  return is_storage(type) ? "cast<" + cpp_type(type) + ">(" + text + ")" : text;
-}
-
 /// Splits the last axis of [batch, steps, heads * width] into heads: [batch, heads, steps, width].
 inline std::string split_heads(const std::string& text, integers from, std::int64_t heads, integers& to) {
   const integer n(heads), width = floor_quotient(from[2], n);

@@ -442,11 +442,12 @@ void convolved_groups_of_sequences(call& c, window_shape w, std::int64_t groups)
   const std::string options = "conv2d_options{.stride = " + w.size(w.strides) + ", .pad = " + w.padding() +
                               ", .dilation = " + w.size(w.dilations) + "}";
   const integers split{integer(groups), floor_quotient(filters.extents[0], integer(groups)), filters.extents[2]};
-  const std::string filter =
-      depthwise ? "transpose<2, 0, 1>(" + reshape_text(split, "{1}") + ")" : "transpose<2, 1, 0>({1})";
+  const std::string filter = depthwise ? "transpose<2, 0, 1>(" + reshape_text(split, widened(c, 1)) + ")"
+                                       : "transpose<2, 1, 0>(" + widened(c, 1) + ")";
   c.need_header("ops/images/" + name + ".hpp");
-  c.text = "squeeze<1>(" + name + "<" + (depthwise ? "" : std::to_string(groups) + ", ") + options +
-           ">(expand_dims<1>({0}), expand_dims<0>(" + filter + ")))" + (c.has(2) ? " + {2}" : "");
+  c.text = narrowed(x.type, "squeeze<1>(" + name + "<" + (depthwise ? "" : std::to_string(groups) + ", ") + options +
+                                ">(expand_dims<1>(" + widened(c, 0) + "), expand_dims<0>(" + filter + ")))" +
+                                (c.has(2) ? " + " + widened(c, 2) : ""));
 }
 
 }  // namespace

@@ -78,4 +78,14 @@ inline std::string reshape_text(const integers& extents, const std::string& of) 
   return "reshape<" + importer::dims_text(extents) + ">(" + of + ")";
 }
 
+inline bool is_storage(int type) { return type == float16 || type == bfloat16; }
+/// Returns the operand with elements that have arithmetic.
+inline std::string widened(call& c, std::size_t i) {
+  const std::string hole = "{" + std::to_string(i) + "}";
+  return is_storage(c.operand(i).type) ? "cast<float>(" + hole + ")" : hole;
+}
+inline std::string narrowed(int type, const std::string& text) {
+  return is_storage(type) ? "cast<" + cpp_type(type) + ">(" + text + ")" : text;
+}
+
 }  // namespace tool::importer
