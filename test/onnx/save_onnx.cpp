@@ -17,6 +17,8 @@
 #include <weft/ops/elementwise/trigonometry.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/index/one_hot.hpp>
+#include <weft/ops/index/scatter.hpp>
+#include <weft/ops/index/segments.hpp>
 #include <weft/ops/index/sort.hpp>
 #include <weft/ops/reduce/argmax.hpp>
 #include <weft/ops/reduce/reductions.hpp>
@@ -117,6 +119,19 @@ BOOST_AUTO_TEST_CASE(arrays) {
              feed(x, at, each), "", a, tensor<std::int32_t, dims<dyn<"n">>>(shape(4), {2, 0, 1, 2}),
              tensor<std::int32_t, dims<dyn<"batch">, 4, 2>>(
                  some<tensor<std::int32_t, dims<dyn<"batch">, 4, 2>>>(0, shape(3, 4, 2)) + 5));
+  auto rows = placeholder<float, dims<dyn<"n">, 4, 6>>(g, "rows");
+  auto ids = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "ids");
+  models.add(
+      "scatters", s,
+      fetch(scatter<0>(x, at, rows), scatter<0>(x, at, rows, combine::add), scatter<0>(x, at, rows, combine::max),
+            scatter<1>(x, constant(g, tensor<std::int32_t, dims<2>>{3, 0}), slice<1, 0, 2>(x)),
+            scatter_along_axis<2>(x, each, slice<2, 0, 2>(x), combine::add), unsorted_segment_sum<5>(x, ids),
+            unsorted_segment_mean<5>(x, ids)),
+      feed(x, at, rows, each, ids), "", a, tensor<std::int32_t, dims<dyn<"n">>>(shape(2), {2, 0}),
+      some<tensor<float, dims<dyn<"n">, 4, 6>>>(3, shape(2, 4, 6)),
+      tensor<std::int32_t, dims<dyn<"batch">, 4, 2>>(
+          some<tensor<std::int32_t, dims<dyn<"batch">, 4, 2>>>(0, shape(3, 4, 2)) + 5),
+      tensor<std::int32_t, dims<dyn<"batch">>>(shape(3), {4, -1, 4}));
   models.add("numbers", s, fetch(range<float, dyn<"batch">>(g, 3.f, 0.5f), fill<float, dims<dyn<"batch">, 2>>(g, 2.f)),
              feed(x), "", a);
   // Computed extents are symbolic dimensions, too.

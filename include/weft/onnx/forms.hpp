@@ -145,13 +145,60 @@ inline std::int64_t number_of(const exported_call& c, std::int64_t extent) {
 
 // ---- expressions ----
 
+/// Channels first.
+inline layout channels_first(std::size_t rank) {
+  layout order = counted(rank);
+  order.erase(order.end() - 1);
+  order.insert(order.begin() + 1, static_cast<std::int64_t>(rank) - 1);
+  return order;
+}
+
 struct typed_name {
   std::string name;
   dtype type;
 };
+/// Exports the inference of batch normalization, (x - mean) * (scale * rsqrt(variance + epsilon)) + offset for each
+/// channel. Returns an empty name if the tokens are another expression.
+inline std::string batch_normalization(const exported_call& c, const skeleton::token*& t,
+                                       const std::vector<std::string>& operands) {
+  const auto prints = [](const skeleton::token* tokens, const char* form, std::size_t count, int* numbers) {
+    const std::string text = skeleton::print(tokens);
+    std::size_t at = 0, found = 0;
+    for (const char* f = form; *f; ++f) {
+      if (*f != '#') {
+        if (at >= text.size() || text[at++] != *f) return false;
+        continue;
+      }
+      char* end = nullptr;
+      numbers[found++] = static_cast<int>(std::strtol(text.c_str() + at, &end, 10));
+      at = static_cast<std::size_t>(end - text.c_str());
+    }
+    return found == count && at == text.size();
+  };
+  int k[4], of_scale[3];
+  if (!prints(t, "add(multiply(subtract(a#, a#), a#), a#)", 4, k)) return {};
+  const value scale = c.def.inputs[static_cast<std::size_t>(k[2])];
+  const node_def& from = c.in.g[scale.node].def;
+  const exported_value& x = c.operand(static_cast<std::size_t>(k[0]));
+  if (!from.op->expression || from.op->fusion != fusion_kind::expression || x.info.extents.rank < 3 ||
+      x.order() != channels_first(x.info.extents.rank) ||
+      !prints(from.op->expression(from.detail)->text, "multiply(a#, rsqrt(add(a#, c#)))", 3, of_scale))
+    return {};
+  const auto whole = [&](value v) { return c.to.at(*c.in.values.at({v.node, v.output}), {}); };
+  const auto mine = [&](int i) { return whole(c.def.inputs[static_cast<std::size_t>(k[i])]); };
+  const auto its = [&](int i) { return whole(from.inputs[static_cast<std::size_t>(of_scale[i])]); };
+  const double epsilon = x.info.type == dtype::float64 ? weft::detail::literal_value<double>(from.literals[0])
+                                                       : weft::detail::literal_value<float>(from.literals[0]);
+  t += 7;
+  return c.add("BatchNormalization", {operands[static_cast<std::size_t>(k[0])], its(0), mine(3), mine(1), its(1)},
+               {attribute_of("epsilon", epsilon)});
+}
 inline typed_name expression(const exported_call& c, const skeleton::token*& t,
                              const std::vector<std::string>& operands) {
-  const skeleton::token now = *t++;
+  const skeleton::token now = *t;
+  if (const std::string normalized = batch_normalization(c, t, operands); !normalized.empty())
+    return {normalized, now.type};
+  ++t;
   if (!now.operation) {
     if (now.number >= 0) return {operands[static_cast<std::size_t>(now.number)], now.type};
     return {c.to.scalar(now.type, c.def.literals[static_cast<std::size_t>(~now.number)]), now.type};
@@ -246,58 +293,46 @@ inline void transpose(const exported_call& c) {
   for (std::size_t i = 0; i < axis.size(); ++i) whole[i] = c.word(i);
   made.places = {{{}, c.to.at(x, whole)}};
 }
-/// Exports boxes of an axis: begins and ends along Weft's axes.
-inline void sliced(const exported_call& c, const std::vector<std::int64_t>& axes, std::string begins, std::string ends,
-                   std::vector<std::int64_t> steps) {
+/// Exports a slice along some of Weft's axes.
+inline void sliced(const exported_call& c, const std::vector<std::int64_t>& axes, const std::string& begins,
+                   const std::string& ends, const std::vector<std::int64_t>& steps) {
   const layout order = c.operand(0).order();
   std::vector<std::int64_t> places;
   for (const std::int64_t axis : axes) places.push_back(axis_in(order, axis));
-  c.set(0,
-        c.add("Slice",
-              {c.name(0, order), std::move(begins), std::move(ends), c.to.integers(places), c.to.integers(steps)}),
-        order);
+  c.set(0, c.add("Slice", {c.name(0, order), begins, ends, c.to.integers(places), c.to.integers(steps)}), order);
 }
 constexpr std::int64_t no_end = std::int64_t{1} << 62;
-inline void slice(const exported_call& c) {
-  const std::int64_t axis = c.word(0), begin = c.word(1), step = c.word(2);
-  const std::int64_t count = c.to.known(c.def.outputs[0].extents[static_cast<std::size_t>(axis)]);
-  std::string end;
-  if (count >= 0) {
-    const std::int64_t last = begin + (count - 1) * step;  // the extents of ONNX are unsigned: -1 is the last element
-    end = c.to.integers({count == 0 ? begin : step > 0 ? last + 1 : last > 0 ? last - 1 : -no_end});
-  } else {
-    const std::string n = c.to.extents(shape(count));
-    end = c.add("Add", {c.add("Mul", {n, c.to.integers({step})}), c.to.integers({begin})});
-    if (step < 0) c.refuse("has a negative step along an axis that is not a number");
-  }
-  sliced(c, {axis}, c.to.integers({begin}), end, {step});
-}
-inline void strided_slice(const exported_call& c) {
-  std::vector<std::int64_t> axes, begins, ends, steps;
-  for (std::size_t i = 0; i < c.input(0).extents.rank; ++i) {
-    const std::int64_t from = c.input(0).extents[i], to = c.def.outputs[0].extents[i], begin = c.word(i),
-                       step = c.word(max_rank + i);
-    if (begin == 0 && step == 1 && from == to) continue;
-    const std::int64_t n = c.to.known(to);
-    axes.push_back(static_cast<std::int64_t>(i)), begins.push_back(begin), steps.push_back(step);
-    const std::int64_t last = begin + (n - 1) * step;
-    if (n >= 0)
-      ends.push_back(n == 0                  ? begin
-                     : step > 0              ? (last == -1 ? no_end : last + 1)
-                     : begin < 0 || last > 0 ? last - 1
-                                             : -no_end);
-    else if (c.to.sample(from) - (begin < 0 ? begin + c.to.sample(from) : begin) <= c.to.sample(to) * step && step > 0)
-      ends.push_back(no_end);  // to the end of the axis
-    else if (step > 0)
-      ends.push_back(begin + c.to.sample(to) * step - c.to.sample(from));
-    else if (begin == -1 || begin == c.to.sample(from) - 1)
-      ends.push_back(-no_end);
-    else
-      c.refuse("has a box that ONNX cannot describe along an axis that is not a number");
-    if (n < 0 && ends.back() == 0) ends.back() = no_end;
-  }
+/// Exports a box of the result's extents. In ONNX, too, negative indices count from the end of an axis.
+inline void box(const exported_call& c, const std::vector<std::int64_t>& axes, const std::vector<std::int64_t>& begins,
+                const std::vector<std::int64_t>& steps) {
   if (axes.empty()) return c.set(0, c.name(0));
-  sliced(c, axes, c.to.integers(begins), c.to.integers(ends), steps);
+  std::vector<std::string> ends;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t begin = begins[i], step = steps[i];
+    const std::int64_t n = c.to.known(c.def.outputs[0].extents[static_cast<std::size_t>(axes[i])]);
+    std::int64_t end = begin + n * step;
+    if (n < 0 && (begin < 0) == (step < 0)) {
+      const std::string all = c.add("Mul", {c.to.extents(shape(n)), c.to.integers({step})});
+      ends.push_back(c.add("Add", {all, c.to.integers({begin})}));
+      continue;
+    }
+    if (n < 0 && step < 0) c.refuse("has a negative step along an axis that is not a number");
+    if (step > 0 && begin < 0 && (n < 0 || end >= 0)) end = no_end;
+    if (step < 0 && begin >= 0) end = end - step == 0 ? -no_end : end - step - 1;
+    ends.push_back(c.to.integers({n == 0 ? begin : end}));
+  }
+  sliced(c, axes, c.to.integers(begins), ends.size() == 1 ? ends[0] : c.add("Concat", ends, {attribute_of("axis", 0)}),
+         steps);
+}
+inline void slice(const exported_call& c) { box(c, {c.word(0)}, {c.word(1)}, {c.word(2)}); }
+inline void strided_slice(const exported_call& c) {
+  std::vector<std::int64_t> axes, begins, steps;
+  for (std::size_t i = 0; i < c.input(0).extents.rank; ++i) {
+    const std::int64_t begin = c.word(i), step = c.word(max_rank + i);
+    if (begin == 0 && step == 1 && c.input(0).extents[i] == c.def.outputs[0].extents[i]) continue;
+    axes.push_back(static_cast<std::int64_t>(i)), begins.push_back(begin), steps.push_back(step);
+  }
+  box(c, axes, begins, steps);
 }
 inline void slice_at(const exported_call& c) {
   const std::int64_t axis = c.word(0);
@@ -357,8 +392,7 @@ inline void reverse(const exported_call& c) {
   std::vector<std::int64_t> axes;
   for (std::size_t i = 0; i < c.input(0).extents.rank; ++i)
     if ((c.word(0) >> i) & 1) axes.push_back(static_cast<std::int64_t>(i));
-  const std::vector<std::int64_t> begins(axes.size(), -1), ends(axes.size(), -no_end);
-  sliced(c, axes, c.to.integers(begins), c.to.integers(ends), begins);
+  box(c, axes, std::vector<std::int64_t>(axes.size(), -1), std::vector<std::int64_t>(axes.size(), -1));
 }
 inline void roll(const exported_call& c) {
   const layout order = c.operand(0).order();
@@ -385,22 +419,71 @@ inline void one_hot(const exported_call& c) {
   const std::string labels = c.add("Unsqueeze", {cast(c, c.name(0), dtype::int64), c.to.integers({-1})});
   c.set(0, cast(c, c.add("Equal", {labels, c.to.integers(classes)}), c.def.outputs[0].type));
 }
+/// Returns the indices of operand 1; `skipped` replaces those out of range, if the operation skips them.
+inline std::string indices(const exported_call& c, const std::string& skipped) {
+  const std::string at = cast(c, c.name(1), dtype::int64);
+  if (skipped.empty()) return at;
+  const std::string valid =
+      c.add("And", {c.add("GreaterOrEqual", {at, c.to.scalar(dtype::int64, 0)}), c.add("Less", {at, skipped})});
+  return c.add("Where", {valid, at, skipped});
+}
+inline bool skips(const exported_call& c) { return c.word(3) == 1 || c.word(3) == 2; }
+/// Broadcasts an operand.
+inline std::string expanded(const exported_call& c, std::size_t k, const shape& to) {
+  return c.input(k).extents == to ? c.name(k) : c.add("Expand", {c.name(k), c.to.extents(to)});
+}
 inline void batch_gather(const exported_call& c) {
   const std::int64_t axis = c.word(0), batch = c.word(1), depth = c.word(4);
-  if (c.word(3) != 0) c.refuse("skips indices out of range, for which ONNX has no operator");
   if (c.word(2)) {  // one index for each element
-    shape whole = c.def.outputs[0].extents, of_x = whole;
-    of_x[static_cast<std::size_t>(axis)] = c.input(0).extents[static_cast<std::size_t>(axis)];
-    std::string x = c.name(0), at = c.name(1);
-    if (!(c.input(0).extents == of_x)) x = c.add("Expand", {x, c.to.extents(of_x)});
-    if (!(c.input(1).extents == whole)) at = c.add("Expand", {at, c.to.extents(whole)});
-    return c.set(0, c.add("GatherElements", {x, at}, {attribute_of("axis", axis)}));
+    shape from = c.def.outputs[0].extents;
+    from[static_cast<std::size_t>(axis)] = c.input(0).extents[static_cast<std::size_t>(axis)];
+    return c.set(0, c.add("GatherElements", {expanded(c, 0, from), expanded(c, 1, c.def.outputs[0].extents)},
+                          {attribute_of("axis", axis)}));
   }
   if (axis != batch)
-    c.refuse("gathers along an axis behind others, for which ONNX has no operator: transpose it to the front");
-  std::string at = cast(c, c.name(1), dtype::int64);
+    c.refuse("gathers behind other axes, for which ONNX has no operator: transpose the axis to the front");
+  std::string x = c.name(0), skipped;
+  if (skips(c)) {  // a row of zeros
+    skipped = c.to.extents(c.input(0).extents, 0, 1);
+    std::vector<std::int64_t> pads(2 * c.input(0).extents.rank, 0);
+    pads[pads.size() / 2] = 1;
+    x = c.add("Pad", {x, c.to.integers(pads)});
+  }
+  std::string at = indices(c, skipped);
   if (depth == 1) at = c.add("Unsqueeze", {at, c.to.integers({-1})});
-  c.set(0, c.add("GatherND", {c.name(0), at}, {attribute_of("batch_dims", batch)}));
+  c.set(0, c.add("GatherND", {x, at}, {attribute_of("batch_dims", batch)}));
+}
+inline void scatter(const exported_call& c) {
+  constexpr const char* reductions[] = {"none", "add", "mul", "min", "max"};
+  const auto how = static_cast<std::size_t>(c.def.attributes.size() > 5 ? c.word(5) : 1);
+  const std::int64_t axis = c.word(0);
+  const shape& to = c.def.outputs[0].extents;
+  const bool is_new = c.def.inputs.size() < 3;
+  if (is_new && how > 2) c.refuse("begins with the largest or the smallest number, for which there is no ONNX form");
+  const attribute reduction = attribute_of("reduction", reductions[how]);
+  std::string begin, skipped, extents = c.to.extents(to);
+  if (is_new) {
+    if (skips(c)) {  // a row that is cut off
+      skipped = c.to.extents(to, 0, 1);
+      extents = c.add("Concat", {c.add("Add", {skipped, c.to.integers({1})}), c.to.extents(to, 1)},
+                      {attribute_of("axis", 0)});
+    }
+    begin = c.add("Expand", {c.to.number(c.input(0).type, how == 2), extents});
+  }
+  if (c.word(2))
+    return c.set(0, c.add("ScatterElements", {is_new ? begin : c.name(2), c.name(1), c.name(0)},
+                          {attribute_of("axis", axis), reduction}));
+  layout order = counted(to.rank);
+  order.erase(order.begin() + axis);
+  order.insert(order.begin(), axis);
+  if (c.word(1) != 0 || (axis != 0 && (is_new || c.input(0).extents.rank != to.rank)))
+    c.refuse("scatters behind other axes, for which ONNX has no operator: transpose the axis to the front");
+  std::string at = indices(c, skipped);
+  if (c.word(4) == 1) at = c.add("Unsqueeze", {at, c.to.integers({-1})});
+  std::string x =
+      c.add("ScatterND", {is_new ? begin : c.name(2, order), at, c.name(0, axis ? order : layout())}, {reduction});
+  if (!skipped.empty()) x = c.add("Slice", {x, c.to.integers({0}), skipped});
+  c.set(0, x, order);
 }
 inline void sort(const exported_call& c) {
   const layout order = c.operand(0).order();
@@ -488,39 +571,24 @@ inline void attention(const exported_call& c) {
 
 // ---- images ----
 
-/// Channels first.
-inline layout channels_first(std::size_t rank) {
-  layout order = counted(rank);
-  order.erase(order.end() - 1);
-  order.insert(order.begin() + 1, static_cast<std::int64_t>(rank) - 1);
-  return order;
-}
 /// The attributes of windows: words 0 to 7. `image` and `result` are the extents that they connect.
 inline std::vector<attribute> windows(const exported_call& c, const std::vector<std::int64_t>& kernel,
-                                      const shape& image, const shape& result, bool is_pool = false) {
+                                      const shape& image) {
   const std::size_t axes = kernel.size(), first = 2 - axes;
   std::vector<std::int64_t> strides, dilations, pads(2 * axes);
+  bool differ = false;  // paddings depend on extents that are not numbers
   for (std::size_t i = 0; i < axes; ++i) {
-    strides.push_back(c.word(first + i)), dilations.push_back(c.word(2 + first + i));
+    const std::int64_t n = c.to.sample(image[1 + i]), stride = c.word(first + i), dilation = c.word(2 + first + i);
+    strides.push_back(stride), dilations.push_back(dilation);
     pads[i] = c.word(4 + 2 * (first + i)), pads[axes + i] = c.word(5 + 2 * (first + i));
     if (pads[i] >= 0) continue;
-    const auto along =
-        weft::detail::place_windows(c.to.sample(image[1 + i]), kernel[i], strides[i], dilations[i], true, 0, 0);
+    differ = differ || (c.to.known(image[1 + i]) < 0 && &image == &c.input(0).extents);
+    const auto along = weft::detail::place_windows(n, kernel[i], stride, dilation, true, 0, 0);
     pads[i] = along.before, pads[axes + i] = along.after;
-    if (c.to.known(image[1 + i]) < 0 && c.to.known(result[1 + i]) < 0 && strides[i] > 1 &&
-        image[1 + i] != result[1 + i] && c.def.outputs[0].extents == result) {
-      std::vector<attribute> same{attribute_of("kernel_shape", kernel), attribute_of("auto_pad", "SAME_UPPER")};
-      for (std::size_t k = i + 1; k < axes; ++k)
-        strides.push_back(c.word(first + k)), dilations.push_back(c.word(2 + first + k));
-      same.push_back(attribute_of("strides", strides));
-      if (!is_pool) same.push_back(attribute_of("dilations", dilations));
-      return same;
-    }
   }
-  std::vector<attribute> all{attribute_of("kernel_shape", kernel), attribute_of("strides", strides),
-                             attribute_of("pads", pads)};
-  if (!is_pool) all.push_back(attribute_of("dilations", dilations));
-  return all;
+  return {attribute_of("kernel_shape", kernel), attribute_of("strides", strides),
+          differ ? attribute_of("auto_pad", "SAME_UPPER") : attribute_of("pads", pads),
+          attribute_of("dilations", dilations)};
 }
 /// Returns the name of filters `[..., in, out]` as `[out, in, ...]`.
 inline std::string filters(const exported_call& c, std::size_t k) {
@@ -538,7 +606,7 @@ inline std::vector<std::int64_t> kernel_of(const exported_call& c, std::size_t k
 inline void convolution(const exported_call& c) {
   const layout order = channels_first(c.input(0).extents.rank);
   const std::size_t rank = order.size();
-  std::vector<attribute> attributes = windows(c, kernel_of(c, 1), c.input(0).extents, c.def.outputs[0].extents);
+  std::vector<attribute> attributes = windows(c, kernel_of(c, 1), c.input(0).extents);
   std::string w = filters(c, 1);
   const std::int64_t groups = c.def.attributes.size() > 8 ? c.word(8) : 1;
   if (groups > 1) attributes.push_back(attribute_of("group", groups));
@@ -559,7 +627,7 @@ inline void transposed_convolution(const exported_call& c) {
   const std::vector<std::int64_t> kernel = kernel_of(c, 0);
   if (c.def.attributes.size() > 8)
     c.refuse("is the gradient of a grouped convolution: export the model without its gradients");
-  std::vector<attribute> attributes = windows(c, kernel, image, from);
+  std::vector<attribute> attributes = windows(c, kernel, image);
   std::vector<std::int64_t> more;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const auto &strides = attributes[1].ints, &pads = attributes[2].ints, &dilations = attributes[3].ints;
@@ -584,7 +652,7 @@ inline void pool(const exported_call& c) {
     }
     attributes = {attribute_of("kernel_shape", kernel), attribute_of("strides", strides)};
   } else {
-    attributes = windows(c, kernel, from, to, true);
+    attributes = windows(c, kernel, from);
   }
   if (is_mean) attributes.push_back(attribute_of("count_include_pad", c.word(10)));
   c.set(0, c.add(is_mean ? "AveragePool" : "MaxPool", {c.name(0, order)}, std::move(attributes)), order);
@@ -613,7 +681,7 @@ inline void unfold(const exported_call& c) {
   const shape &from = c.input(0).extents, &to = c.def.outputs[0].extents;
   const std::vector<std::int64_t> kernel{c.word(8), c.word(9)};
   if (c.word(10)) c.refuse("orders patches by channels, for which ONNX has no operator: use depth_order::dcr");
-  const std::vector<attribute> all = windows(c, kernel, from, to);
+  const std::vector<attribute> all = windows(c, kernel, from);
   const auto &strides = all[1].ints, &pads = all[2].ints, &dilations = all[3].ints;
   const std::string x = c.add("Pad", {c.name(0), c.to.integers({0, pads[0], pads[1], 0, 0, pads[2], pads[3], 0})});
   std::vector<std::string> parts;
@@ -793,6 +861,7 @@ inline form_function find_form(std::string_view name) {
       {"size", forms::size},
       {"one_hot", forms::one_hot},
       {"batch_gather", forms::batch_gather},
+      {"scatter", forms::scatter},
       {"sort", forms::sort},
       {"matmul", forms::matmul},
       {"attention", forms::attention},

@@ -20,6 +20,32 @@ void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetc
 WEFT_COLD_BEGIN
 namespace onnx {
 
+/// Adds the names that nodes read, those in their bodies included.
+inline void add_uses(const node& n, std::set<std::string>& used) {
+  used.insert(n.inputs.begin(), n.inputs.end());
+  for (const attribute& a : n.attributes) {
+    if (!a.g) continue;
+    for (const node& inner : a.g->nodes) add_uses(inner, used);
+    for (const value_info& o : a.g->outputs) used.insert(o.name);
+  }
+}
+
+/// Removes nodes and initializers that nothing reads: a form may express several of Weft's nodes by one.
+inline void remove_unused(graph& g) {
+  std::set<std::string> used;
+  for (const value_info& o : g.outputs) used.insert(o.name);
+  std::vector<node> kept;
+  for (std::size_t i = g.nodes.size(); i-- > 0;) {
+    bool is_used = false;
+    for (const std::string& o : g.nodes[i].outputs) is_used = is_used || used.count(o);
+    if (!is_used) continue;
+    add_uses(g.nodes[i], used);
+    kept.push_back(std::move(g.nodes[i]));
+  }
+  g.nodes.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+  std::erase_if(g.initializers, [&](const tensor_value& t) { return !used.count(t.name); });
+}
+
 /// Returns the model that save_onnx writes. It refers to memory of the graph.
 inline model model_of(session& s, const sequence<value>& fetches, const sequence<value>& feeds,
                       std::vector<shared_value>& kept) {
@@ -35,6 +61,7 @@ inline model model_of(session& s, const sequence<value>& fetches, const sequence
   to.add_nodes(all, fetches);
   std::set<std::string> taken;
   for (const value& v : fetches) to.add_output(all, v, taken);
+  remove_unused(made.main);
   for (const auto& [of, v] : all.values) kept.push_back(v);
   return made;
 }

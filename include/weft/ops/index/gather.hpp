@@ -143,6 +143,7 @@ struct batch_gather_op {
 template <class T>
 struct batch_scatter_add_op {
   static constexpr const char* name = "batch_scatter_add";
+  static constexpr const char* onnx = "scatter()";
   using attributes = batch_gather_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {

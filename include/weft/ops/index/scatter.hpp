@@ -24,6 +24,7 @@ WEFT_COLD_BEGIN
 template <class T>
 struct scatter_op {
   static constexpr const char* name = "scatter";
+  static constexpr const char* onnx = "scatter()";
   struct attributes {
     batch_gather_attributes lists;
     attribute<combine> how;
