@@ -46,12 +46,13 @@ void import_file(options o) {
   const weft::onnx::model model = weft::onnx::read_model(o.file);
   importer all(model, o);
   all.run();
+  const std::string header = header_text(all);
   std::error_code failed;
   std::filesystem::create_directories(o.folder, failed);
   const std::string base = o.folder + "/" + o.name;
   write_weights(all, base + ".safetensors");
   if (o.program) write_file(base + ".cpp", program_text(all));
-  write_file(base + ".hpp", header_text(all));
+  write_file(base + ".hpp", header);
   std::printf("%s.hpp: %zu layers and variables\n", base.c_str(), all.members.size());
 }
 

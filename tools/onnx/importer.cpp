@@ -42,20 +42,30 @@ std::string lower_snake(std::string_view text) {
   return result;
 }
 
-/// Returns the scope of a node's name, without repetitions: "layer1_0_conv1" of "/layer1/layer1.0/conv1/Conv".
-std::string scope_of(std::string name) {
-  std::vector<std::string> parts;
-  for (std::size_t at; (at = name.find('/')) != name.npos; name.erase(0, at + 1))
-    if (at > 0) parts.push_back(name.substr(0, at));
-  std::string scope;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const bool repeated = i + 1 < parts.size() && parts[i + 1].starts_with(parts[i] + ".");
-    if (!repeated) scope += (scope.empty() ? "" : ".") + parts[i];
-  }
-  return scope;
-}
-
 }  // namespace
+
+std::string scope_of(const onnx::node& n) {
+  // PyTorch writes ['', 'layer1', 'layer1.0', 'layer1.0.conv1', 'conv2d_1'] into the metadata.
+  std::string found;
+  for (const auto& [key, text] : n.metadata)
+    if (key == "pkg.torch.onnx.name_scopes") {
+      const std::size_t last = text.rfind(", '"), before = text.rfind('\'', last - 2);
+      if (last != text.npos && last > 2 && before != text.npos) found = text.substr(before + 1, last - before - 2);
+      return found;
+    }
+  std::string name = n.name;
+  for (std::size_t at; (at = name.find('/')) != name.npos; name.erase(0, at + 1)) {
+    const std::string part = name.substr(0, at);
+    const std::size_t dot = found.rfind('.');
+    const std::string last = dot == found.npos ? found : found.substr(dot + 1);
+    // "/layer1/layer1.0/conv1/Conv" repeats the name of the outer module.
+    if (!last.empty() && part.starts_with(last + "."))
+      found += part.substr(last.size());
+    else if (!part.empty())
+      found += (found.empty() ? "" : ".") + part;
+  }
+  return found;
+}
 
 std::string importer::name_for(std::string text) {
   text = lower_snake(text);
@@ -68,7 +78,7 @@ std::string importer::name_for(std::string text) {
   if (text.size() > 60) text.resize(60);
   if (text.size() == 1 && text[0] >= 'A' && text[0] <= 'Z') text += "_";
   std::string unused = text;
-  for (int i = 1; !names_.insert(unused).second; ++i) unused = text + "_" + std::to_string(i);
+  for (int i = 1; !names.insert(unused).second; ++i) unused = text + "_" + std::to_string(i);
   return unused;
 }
 
@@ -146,7 +156,7 @@ std::string importer::text_of(value& v) {
   for (const std::int64_t n : view) count *= static_cast<std::size_t>(n);
   if (count > 16 || (v.parameter && count > 1)) {
     if (!v.constant) throw error(error_code::unimplemented, path_, "a computed list of integers is too long");
-    v.text = variable_for(v, extents, view, order) + "(" + first_input_ + ")";
+    v.text = variable_for(v, extents, view, order) + "(" + first_input + ")";
     return v.text;
   }
   std::string list;
@@ -226,16 +236,17 @@ std::string importer::variable_for(const value& v, const integers& extents, cons
   if (!trained) type += ", variable_kind::frozen";
   std::vector<std::int64_t> numbers;
   for (const integer& n : extents) numbers.push_back(n.number());
-  return add_member({type + ">", "", "", {{"value", v.constant, view, order, numbers}}, ""},
-                    v.name.empty() ? "constant" : v.name);
+  return add_member({type + ">", "", "", {{"value", v.constant, view, order, numbers}}, "", 0},
+                    v.name.empty() ? "constant" : relative(v.name));
 }
 
 // ---- the graph ----
 
 importer::importer(const onnx::model& m, const options& o) : model(m), chosen(o) {
-  const auto reserve = [&](std::string_view word) { names_.insert(std::string(word)); };
+  const auto reserve = [&](std::string_view word) { names.insert(std::string(word)); };
   for_each_word(reserved_words, reserve);
   for_each_row([&](const row& r) { for_each_word(r.text, reserve); });
+  reserved_ = names;
 }
 
 void importer::add_constant(const onnx::tensor_value& t) {
@@ -372,15 +383,23 @@ void importer::run() {
     input_names.push_back(v.text);
   }
   if (!inputs.empty())
-    first_input_ = inputs[0]->text;
+    first_input = inputs[0]->text;
   else
-    first_input_ = "g", uses_graph = true;
+    first_input = "g", uses_graph = true;
   for (const onnx::node& n : nodes_)
     if (n.op_type != "Shape" && n.op_type != "Size")
-      for (const std::string& name : n.inputs)
-        if (!name.empty()) ++declared(name).uses;
+      for_each_read(n, [&](const std::string& name) { ++declared(name).uses; });
   for (const onnx::value_info& o : model.main.outputs) ++declared(o.name).uses;
-  for (const onnx::node& n : nodes_) import_node(n);
+  find_blocks();
+  std::map<std::string, std::set<std::size_t>> readers;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    for_each_read(nodes_[i], [&](const std::string& name) { readers[name].insert(block_of_[i]); });
+  for (auto& [name, v] : values_) v->shared = v->parameter && !v->scalar() && readers[name].size() > 1;
+  for (const std::size_t i : order_of_nodes())
+    if (block_of_[i] == 0)
+      import_node(nodes_[i]);
+    else
+      import_block(blocks[block_of_[i] - 1]);
   path_.clear();
   for (const onnx::value_info& o : model.main.outputs) {
     value& v = find(o.name);
@@ -466,7 +485,7 @@ void importer::remove_unused() {
   }
   std::erase_if(members, [&](const member& m) { return !read.count(m.name); });
   uses_graph = read.count("g") > 0;
-  if (uses_graph) read.insert(first_input_);
+  if (uses_graph) read.insert(first_input);
   for (std::string& name : input_names)
     if (!read.count(name)) name.clear();
 }
@@ -475,13 +494,15 @@ void importer::remove_unused() {
 
 call::call(importer& i, const onnx::node& n, const row& r, std::int64_t set)
     : to(i), from(n), of(r), opset(set), text(r.text), fuses(r.how.order == layout::kept) {
-  for (const std::string& name : n.inputs) in.push_back(name.empty() ? nullptr : &to.find(name));
+  for (const std::string& name : n.inputs) in.push_back(name.empty() ? nullptr : &to.in_body(to.find(name)));
   while (!in.empty() && !in.back()) in.pop_back();
   if (r.how.apply)
     for (std::size_t k = 0; k < in.size(); ++k)
       if (in[k] && in[k]->type == 0 && in[k]->text.empty())
         refuse("operand " + std::to_string(k) + " is not computed before");
   for (const std::string& name : n.outputs) out.push_back(name.empty() || !r.how.apply ? nullptr : &to.add_value(name));
+  for (value* v : out)
+    if (v) v->home = to.id;
   while (!out.empty() && (!out.back() || (out.size() > 1 && out.back()->uses == 0))) out.pop_back();
 }
 
@@ -653,30 +674,29 @@ std::string call::operand_text(std::size_t i, std::string_view before, std::stri
 std::string call::suggestion() const {
   for (const value* v : in) {
     if (!v || !v->constant) continue;
-    std::string name = v->name;
+    const std::string name = to.relative(v->name);
     const std::size_t dot = name.rfind('.');
     if (dot != name.npos && dot > 0 && name.find("::") == name.npos) return name.substr(0, dot);
     if (const std::size_t slash = name.rfind('/'); slash != name.npos && slash > 0) return name.substr(0, slash);
   }
-  const std::string scope = scope_of(from.name);
-  return scope.empty() ? from.op_type : scope;
+  const std::string scope = scope_of(from);
+  return scope.empty() || scope == to.scope ? from.op_type : to.relative(scope);
 }
 
 std::string call::result_name() const {
   std::string name = from.outputs[0];
   if (name.find('/') != name.npos) {
-    std::string scope = scope_of(name);
-    const std::size_t dot = scope.rfind('.');
-    name = dot == scope.npos ? scope : scope.substr(dot + 1);
+    const std::string scope = scope_of(from);
+    name = scope == to.scope ? from.op_type : scope.substr(scope.rfind('.') + 1);
   }
-  bool is_numbered = true;
-  for (const char c : name) is_numbered &= !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z');
-  return is_numbered || name.starts_with("val_") ? from.op_type : name;
+  // "relu_12" is one of many.
+  while (!name.empty() && ((name.back() >= '0' && name.back() <= '9') || name.back() == '_')) name.pop_back();
+  return name.empty() || name == "val" ? from.op_type : name;
 }
 
 std::string call::layer(std::string type, std::string layer_options, std::vector<weight> weights, bool with_mode) {
   const std::string name =
-      to.add_member({std::move(type), "", std::move(layer_options), std::move(weights), ""}, suggestion());
+      to.add_member({std::move(type), "", std::move(layer_options), std::move(weights), "", 0}, suggestion());
   to.uses_mode |= with_mode;
   text = name + (with_mode ? "({0}, how)" : "({0})");
   return name;

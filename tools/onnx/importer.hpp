@@ -81,6 +81,8 @@ struct value {
   std::vector<std::int64_t> view;                      ///< of a constant that is padded with leading extents 1
   std::vector<int> order;
   bool padded = false;
+  bool shared = false;   ///< a parameter that several blocks read
+  std::size_t home = 0;  ///< the body in which the text is valid
 
   std::size_t rank() const { return extents.size(); }
   bool known() const { return constant || elements; }
@@ -122,12 +124,34 @@ struct weight {
 struct member {
   std::string type, name, options;
   std::vector<weight> weights;
-  std::string key;  ///< equal for equal layers with the same weights
+  std::string key;        ///< equal for equal layers with the same weights
+  std::size_t block = 0;  ///< the body of a block
 };
 
 struct statement {
   std::vector<std::string> names;  ///< several: a structured binding
   std::string text, comment;
+};
+
+/// What is written into one function: the model's call operator, or that of a block.
+struct body {
+  std::size_t id = 0;  ///< 0: the model; blocks count from 1
+  std::string scope;   ///< of a block: "layer1.0"
+  std::vector<member> members;
+  std::vector<statement> statements;
+  std::vector<value*> inputs, outputs;
+  std::vector<std::string> input_names, returned;  ///< C++ names of the inputs; texts of the outputs
+  bool uses_mode = false, uses_graph = false;
+  std::set<std::string> names;  ///< that are used
+  std::string first_input = "input";
+  std::map<const value*, value*> local;  ///< copies of the values of the model that a block reads
+};
+
+/// A part of the model that is a structure of its own, because it is repeated.
+struct block {
+  std::string scope, name;
+  std::vector<std::size_t> nodes;
+  body content;
 };
 
 class call;
@@ -271,7 +295,7 @@ inline int looseness(std::string_view text) {
 }
 
 /// The model that is written.
-class importer {
+class importer : public body {
  public:
   explicit importer(const weft::onnx::model& model, const options& o);
 
@@ -317,7 +341,13 @@ class importer {
   void need(std::string_view header) {
     if (!header.empty()) headers.insert(std::string(header));
   }
-  const std::string& any_input() const { return first_input_; }
+  const std::string& any_input() const { return first_input; }
+  /// Returns the value, or its copy in the block that is being imported.
+  value& in_body(value& v);
+  /// Returns the scope of a node, "layer1.0.conv1", relative to the block that is being imported.
+  std::string relative(const std::string& text) const {
+    return !scope.empty() && text.starts_with(scope + ".") ? text.substr(scope.size() + 1) : text;
+  }
   std::int64_t opset_of(const std::string& domain) const;
   /// Returns a constant that broadcasts to `rank` axes with the channels last.
   value& broadcast_constant(value& v, std::size_t rank);
@@ -325,11 +355,7 @@ class importer {
   const weft::onnx::model& model;
   const options chosen;
   std::set<std::string> headers;
-  std::vector<member> members;
-  std::vector<statement> statements;
-  std::vector<value*> inputs, outputs;
-  std::vector<std::string> input_names, returned;  ///< C++ names of the inputs; texts of the outputs
-  bool uses_mode = false, uses_graph = false;
+  std::vector<block> blocks;
 
  private:
   void inline_functions(const std::vector<weft::onnx::node>& from, const std::map<std::string, std::string>& names,
@@ -339,14 +365,17 @@ class importer {
   void import_node(const weft::onnx::node& n);
   value& declared(const std::string& name);
   void remove_unused();
+  void find_blocks();
+  std::vector<std::size_t> order_of_nodes();
+  void import_block(block& b);
 
   std::map<std::string, std::unique_ptr<value>> values_;
   std::vector<std::unique_ptr<value>> reordered_;
   std::vector<weft::onnx::node> nodes_;
   std::vector<std::unique_ptr<weft::onnx::tensor_value>> read_;
-  std::set<std::string> names_, last_;
-  std::string first_input_ = "input";
-  std::string path_;  ///< of the node that is imported
+  std::set<std::string> last_, reserved_;
+  std::vector<std::size_t> block_of_;  ///< the block of each node, counted from 1; 0: none
+  std::string path_;                   ///< of the node that is imported
 };
 
 /// A node that is imported by a row.
@@ -459,6 +488,10 @@ void set_constant(value& v, const weft::onnx::tensor_value& t);
 weft::onnx::tensor_value read_constant(const std::string& file);
 /// Returns the number of the element of a tensor with the extents `view` that is element i after the axes are permuted.
 std::vector<std::size_t> source_elements(const std::vector<std::int64_t>& view, const std::vector<int>& order);
+/// Calls f(name) for each value that a node reads, also in its subgraphs.
+void for_each_read(const weft::onnx::node& n, const std::function<void(const std::string&)>& f);
+/// Returns the scope of a node, "layer1.0.conv1", from its name or from PyTorch's metadata.
+std::string scope_of(const weft::onnx::node& n);
 /// Evaluates a node whose operands are known integers.
 std::optional<integers> evaluate(call& c);
 

@@ -60,20 +60,228 @@ std::string quoted(const std::string& text) {
   return shown;
 }
 
-std::string parameters(const importer& of) {
+}  // namespace
+
+namespace {
+
+std::string parameters(const body& of) {
   std::string text;
   for (std::size_t i = 0; i < of.inputs.size(); ++i) {
     const std::string& name = of.input_names[i];
-    text +=
-        (i > 0 ? ", " : "") + std::string("const auto& ") + (name.empty() ? "/*" + of.inputs[i]->text + "*/" : name);
+    if (name.empty() && of.id != 0) continue;
+    text += (text.empty() ? "" : ", ") + std::string("const auto& ") +
+            (name.empty() ? "/*" + of.inputs[i]->text + "*/" : name);
   }
   if (of.inputs.empty()) text = of.uses_graph ? "graph& g" : "graph& /*g*/";
   return text + (of.uses_mode ? ", nn::mode how" : "");
 }
 
+std::string struct_text(const body& of, const std::string& name, bool comments) {
+  std::string text = "struct " + name + " {\n";
+  for (const member& m : of.members)
+    text += wrapped("  " + m.type + " " + m.name + (m.options.empty() ? "" : "{" + m.options + "}") + ";");
+  if (!of.members.empty()) text += "\n";
+  text += wrapped("  auto operator()(" + parameters(of) + ") const {");
+  if (of.uses_graph && !of.inputs.empty()) text += "    graph& g = graph_of(" + of.first_input + ");\n";
+  for (const statement& s : of.statements) {
+    if (s.names.empty()) {  // a loop
+      text += s.text;
+      continue;
+    }
+    std::string names = s.names[0];
+    for (std::size_t i = 1; i < s.names.size(); ++i) names += ", " + s.names[i];
+    if (s.names.size() > 1) names = "[" + names + "]";
+    const std::string line = "    const auto " + names + " = " + s.text + ";";
+    if (s.comment.empty() || !comments || line.size() + 5 + s.comment.size() <= width)
+      text += wrapped(line + (s.comment.empty() || !comments ? "" : "  // " + s.comment));
+    else
+      text += "    // " + s.comment + "\n" + wrapped(line);
+  }
+  std::string results;
+  for (const std::string& each : of.returned) results += (results.empty() ? "" : ", ") + ("let(" + each + ")");
+  text += wrapped("    return " + (of.returned.size() == 1 ? results : "std::tuple(" + results + ")") + ";") + "  }\n";
+  if (of.members.size() > 32) {
+    text += "\n  void visit(const std::string& path, nn::layer_visitor& v) const {\n";
+    for (const member& m : of.members) text += "    v(path, \"" + m.name + "\", " + m.name + ");\n";
+    text += "  }\n";
+  }
+  return text + "};\n";
+}
+
+/// The integers of a C++ text, and the text between them.
+struct divided_text {
+  std::vector<std::string> between, numbers;
+
+  explicit divided_text(const std::string& text) {
+    between.emplace_back();
+    for (std::size_t i = 0; i < text.size();) {
+      std::size_t end = i;
+      while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+      const bool after_word = i > 0 && (is_word(text[i - 1]) || text[i - 1] == '.' || text[i - 1] == '-');
+      if (end > i && !after_word && !(end < text.size() && (is_word(text[end]) || text[end] == '.'))) {
+        numbers.push_back(text.substr(i, end - i));
+        between.emplace_back();
+      } else {
+        end = std::max(end, i + 1);
+        between.back() += text.substr(i, end - i);
+      }
+      i = end;
+    }
+  }
+};
+
+/// Returns a name for a template parameter that follows this text.
+std::string parameter_name(const std::string& before) {
+  const std::string line = before.substr(before.rfind('\n') + 1);
+  const std::string member_text = line.substr(line.rfind("nn::") == line.npos ? 0 : line.rfind("nn::"));
+  if (line.ends_with(".stride = ")) return "Stride";
+  if (line.ends_with(".dilation = ")) return "Dilation";
+  if (line.ends_with("padding::of(")) return "Padding";
+  if (member_text.starts_with("nn::dense<")) return "Units";
+  if (member_text.find("conv") != member_text.npos) return member_text.ends_with("<") ? "Window" : "Filters";
+  return "Size";
+}
+
+/// Writes the structures of the blocks, equal ones once, and gives the model's members their types.
+std::string blocks_text(importer& of) {
+  struct instance {
+    member* m;
+    const block* b;
+    std::string text;
+    divided_text parts;
+  };
+  std::map<std::vector<std::string>, std::vector<instance>> groups;
+  std::vector<const std::vector<instance>*> order;
+  for (member& m : of.members) {
+    if (m.block == 0) continue;
+    const block& b = of.blocks[m.block - 1];
+    const std::string plain = struct_text(b.content, "@", false);
+    divided_text parts(plain);
+    auto& group = groups[parts.between];
+    if (group.empty()) order.push_back(&group);
+    group.push_back({&m, &b, struct_text(b.content, "@", true), std::move(parts)});
+  }
+  std::string text;
+  for (const auto* group : order) {
+    const instance& first = (*group)[0];
+    std::map<std::vector<std::string>, std::string> columns;  // the numbers of the instances, and the parameter's name
+    std::vector<std::vector<std::string>> in_order;
+    std::string body_text = first.parts.between[0];
+    std::set<std::string> used;
+    for (std::size_t i = 0; i < first.parts.numbers.size(); ++i) {
+      std::vector<std::string> column;
+      for (const instance& each : *group) column.push_back(each.parts.numbers[i]);
+      const bool equal = std::all_of(column.begin(), column.end(), [&](const auto& n) { return n == column[0]; });
+      if (equal) {
+        body_text += column[0];
+      } else {
+        std::string& name = columns[column];
+        if (name.empty()) {
+          const std::string wanted = parameter_name(body_text);
+          name = wanted;
+          for (int k = 2; !used.insert(name).second; ++k) name = wanted + std::to_string(k);
+          in_order.push_back(column);
+        }
+        body_text += name;
+      }
+      body_text += first.parts.between[i + 1];
+    }
+    const std::string name = of.name_for(first.b->name);
+    std::string declared;
+    for (const auto& column : in_order) declared += (declared.empty() ? "template <int " : ", int ") + columns[column];
+    const bool comments =
+        std::all_of(group->begin(), group->end(), [&](const instance& i) { return i.text == first.text; });
+    if (comments) body_text = first.text;
+    body_text.replace(body_text.find('@'), 1, name);
+    text += (declared.empty() ? "" : wrapped(declared + ">")) + body_text + "\n";
+    for (std::size_t k = 0; k < group->size(); ++k) {
+      std::string arguments;
+      for (const auto& column : in_order) arguments += (arguments.empty() ? "<" : ", ") + column[k];
+      (*group)[k].m->type = name + arguments + (arguments.empty() ? "" : ">");
+    }
+  }
+  return text;
+}
+
+/// Makes one array of blocks of one type whose names are numbered, and a loop of their calls if each reads the result
+/// of the one before.
+void make_arrays(importer& of) {
+  const auto word_count = [&](const std::string& name) {
+    std::size_t count = 0;
+    const auto compare = [&](std::string_view word) { count += word == name; };
+    for (const statement& s : of.statements) for_each_word(s.text, compare);
+    for (const std::string& text : of.returned) for_each_word(text, compare);
+    return count;
+  };
+  for (std::size_t first = 0; first < of.members.size(); ++first) {
+    const member& m = of.members[first];
+    if (m.block == 0 || !m.name.ends_with("_0")) continue;
+    const std::string prefix = m.name.substr(0, m.name.size() - 2);
+    std::size_t count = 1;
+    while (first + count < of.members.size() && of.members[first + count].type == m.type &&
+           of.members[first + count].name == prefix + "_" + std::to_string(count))
+      ++count;
+    if (count < 2) continue;
+    const std::string name = of.name_for(prefix);
+    const std::string call = prefix + "_0(";
+    const auto starts = [&](const statement& s) { return s.names.size() == 1 && s.text.starts_with(call); };
+    const auto begin = std::find_if(of.statements.begin(), of.statements.end(), starts);
+    bool loops = begin != of.statements.end() && static_cast<std::size_t>(of.statements.end() - begin) >= count;
+    const body& inner = of.blocks[m.block - 1].content;
+    loops = loops && inner.outputs.size() == 1 && !inner.input_names[0].empty() &&
+            inner.inputs[0]->type == inner.outputs[0]->type &&
+            importer::physical(*inner.inputs[0]) == importer::physical(*inner.outputs[0]);
+    // The arguments after the first.
+    std::string argument, rest;
+    if (loops) {
+      int depth = 0;
+      std::size_t end = call.size();
+      for (; end < begin->text.size() && !(depth == 0 && (begin->text[end] == ',' || begin->text[end] == ')')); ++end) {
+        const char c = begin->text[end];
+        depth += c == '(' || c == '{' || c == '<' ? 1 : c == ')' || c == '}' || c == '>' ? -1 : 0;
+      }
+      argument = begin->text.substr(call.size(), end - call.size());
+      rest = begin->text.substr(end);
+    }
+    for (std::size_t k = 1; k < count && loops; ++k) {
+      const statement &before = begin[static_cast<std::ptrdiff_t>(k - 1)], &s = begin[static_cast<std::ptrdiff_t>(k)];
+      loops = s.names.size() == 1 && s.text == prefix + "_" + std::to_string(k) + "(" + before.names[0] + rest &&
+              word_count(before.names[0]) == 1;
+    }
+    if (loops) {
+      const auto last = begin + static_cast<std::ptrdiff_t>(count);
+      const std::string result = (last - 1)->names[0], comment = (last - 1)->comment, each = of.name_for("each");
+      statement loop{{}, wrapped("    auto " + result + " = let(" + argument + ");  // " + comment), ""};
+      loop.text += wrapped("    for (const auto& " + each + " : " + name + ") " + result + " = " + each + "(" + result +
+                           rest + ";");
+      *begin = loop;
+      of.statements.erase(begin + 1, last);
+    } else {
+      const auto replace = [&](std::string& text) {
+        for (std::size_t k = 0; k < count; ++k) {
+          const std::string old = prefix + "_" + std::to_string(k) + "(";
+          for (std::size_t at = 0; (at = text.find(old, at)) != text.npos; ++at)
+            if (at == 0 || !is_word(text[at - 1])) text.replace(at, old.size(), name + "[" + std::to_string(k) + "](");
+        }
+      };
+      for (statement& s : of.statements) replace(s.text);
+      for (std::string& text : of.returned) replace(text);
+    }
+    member all{"std::array<" + m.type + ", " + std::to_string(count) + ">", name, "", {}, "", m.block};
+    for (std::size_t k = 0; k < count; ++k)
+      for (weight w : of.members[first + k].weights) {
+        w.name = std::to_string(k) + "/" + w.name;
+        all.weights.push_back(std::move(w));
+      }
+    const auto at = of.members.begin() + static_cast<std::ptrdiff_t>(first);
+    *at = std::move(all);
+    of.members.erase(at + 1, at + static_cast<std::ptrdiff_t>(count));
+  }
+}
+
 }  // namespace
 
-std::string header_text(const importer& of) {
+std::string header_text(importer& of) {
   const std::string space = of.chosen.name;
   std::string text = "// Imported by weft import from " + quoted(of.chosen.file.substr(of.chosen.file.rfind('/') + 1));
   if (!of.model.producer.empty()) text += " of " + quoted(of.model.producer + " " + of.model.producer_version);
@@ -85,43 +293,19 @@ std::string header_text(const importer& of) {
   for (const value* v : of.inputs)
     body += wrapped("using " + v->text + "_dims = " + of.dims_of(*v) + ";  // of " + quoted(v->name));
   if (!of.inputs.empty()) body += "\n";
+  body += blocks_text(of);
+  make_arrays(of);
   body += "///";
   for (std::size_t i = 0; i < of.outputs.size(); ++i)
     body +=
         (i == 0 ? " Returns " : ", ") + quoted(of.model.main.outputs[i].name) + " " + shape_and_type(*of.outputs[i]);
   body += ".\n";
   for (const value* v : of.inputs) body += "/// " + v->text + ": " + shape_and_type(*v) + "\n";
-  body += "struct model {\n";
-  for (const member& m : of.members)
-    body += wrapped("  " + m.type + " " + m.name + (m.options.empty() ? "" : "{" + m.options + "}") + ";");
-  if (!of.members.empty()) body += "\n";
-  body += wrapped("  auto operator()(" + parameters(of) + ") const {");
-  if (of.uses_graph && !of.inputs.empty()) body += "    graph& g = graph_of(" + of.any_input() + ");\n";
-  for (const statement& s : of.statements) {
-    std::string names = s.names[0];
-    if (s.names.size() > 1) {
-      names = "[";
-      for (std::size_t i = 0; i < s.names.size(); ++i) names += (i > 0 ? ", " : "") + s.names[i];
-      names += "]";
-    }
-    const std::string line = "    const auto " + names + " = " + s.text + ";";
-    if (s.comment.empty() || line.size() + 5 + s.comment.size() <= width)
-      body += wrapped(line + (s.comment.empty() ? "" : "  // " + s.comment));
-    else
-      body += "    // " + s.comment + "\n" + wrapped(line);
-  }
-  std::string results;
-  for (const std::string& each : of.returned) results += (results.empty() ? "" : ", ") + ("let(" + each + ")");
-  body += wrapped("    return " + (of.returned.size() == 1 ? results : "std::tuple(" + results + ")") + ";") + "  }\n";
-  if (of.members.size() > 32) {
-    body += "\n  void visit(const std::string& path, nn::layer_visitor& v) const {\n";
-    for (const member& m : of.members) body += "    v(path, \"" + m.name + "\", " + m.name + ");\n";
-    body += "  }\n";
-    standard.insert("string");
-  }
-  body += "};\n";
+  body += struct_text(of, "model", true);
+  if (body.find("std::array") != body.npos) standard.insert("array");
   if (body.find("std::int") != body.npos || body.find("std::uint") != body.npos) standard.insert("cstdint");
   if (body.find("std::numeric_limits") != body.npos) standard.insert("limits");
+  if (body.find("std::string&") != body.npos) standard.insert("string");
   if (body.find("std::tuple") != body.npos) standard.insert("tuple");
   for (const std::string& h : standard) text += "#include <" + h + ">\n";
   for (const std::string& h : headers) text += "#include <weft/" + h + ">\n";

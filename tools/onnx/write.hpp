@@ -9,7 +9,7 @@
 namespace tool::importer {
 
 /// Returns the header with the model.
-std::string header_text(const importer& of);
+std::string header_text(importer& of);
 /// Returns the program that reads inputs from .npy files and writes outputs to .npy files.
 std::string program_text(const importer& of);
 /// Writes the weights.

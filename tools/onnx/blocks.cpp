@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
+#include <queue>
+
+#include "importer.hpp"
+
+/// Repeated parts of a model, such as the layers of a transformer, become structures.
+namespace tool::importer {
+
+namespace onnx = weft::onnx;
+
+void for_each_read(const onnx::node& n, const std::function<void(const std::string&)>& f) {
+  for (const std::string& name : n.inputs)
+    if (!name.empty()) f(name);
+  const auto in_graph = [&](const onnx::graph& g) {
+    for (const onnx::node& inner : g.nodes) for_each_read(inner, f);
+    for (const onnx::value_info& o : g.outputs) f(o.name);
+  };
+  for (const onnx::attribute& a : n.attributes) {
+    if (a.g) in_graph(*a.g);
+    for (const onnx::graph& g : a.graphs) in_graph(g);
+  }
+}
+
+namespace {
+
+/// Returns the name of a scope's class in PyTorch's metadata, or a name made from the scope: "encoder_layer" of
+/// "encoder.layers.encoder_layer_0".
+std::string class_of(const onnx::node& n, const std::string& scope) {
+  const auto parts = [&](const char* key) {
+    std::vector<std::string> all;
+    for (const auto& [name, text] : n.metadata)
+      if (name == key)
+        for (std::size_t at = 0, end;
+             (at = text.find('\'', at)) != text.npos && (end = text.find('\'', at + 1)) != text.npos; at = end + 1)
+          all.push_back(text.substr(at + 1, end - at - 1));
+    return all;
+  };
+  const auto scopes = parts("pkg.torch.onnx.name_scopes"), classes = parts("pkg.torch.onnx.class_hierarchy");
+  for (std::size_t i = 0; i < scopes.size() && i < classes.size(); ++i)
+    if (scopes[i] == scope) return classes[i].substr(classes[i].rfind('.') + 1);
+  std::string name = scope;
+  bool numbered = false;
+  while (!name.empty() && ((name.back() >= '0' && name.back() <= '9') || name.back() == '_' || name.back() == '.')) {
+    numbered |= name.back() == '.';
+    name.pop_back();
+  }
+  return name.substr(name.rfind('.') + 1) + (numbered ? "_block" : "");
+}
+
+/// Returns a text that is equal for blocks with equal operators, between which only numbers may differ.
+std::string signature_of(const std::vector<onnx::node>& nodes, const std::vector<std::size_t>& of,
+                         const std::function<const value*(const std::string&)>& constant) {
+  std::map<std::string, std::string> known;
+  std::string text;
+  for (const std::size_t i : of) {
+    const onnx::node& n = nodes[i];
+    text += n.domain + "." + n.op_type + "(";
+    for (const std::string& name : n.inputs) {
+      const value* const c = name.empty() ? nullptr : constant(name);
+      const std::string kind = c ? "w" + std::to_string(c->rank()) : "x";
+      const auto at = known.emplace(name, kind + std::to_string(known.size())).first;
+      text += name.empty() ? "," : at->second + ",";
+    }
+    std::vector<std::string> attributes;
+    for (const onnx::attribute& a : n.attributes)
+      attributes.push_back(a.name + "=" + a.s + ":" + std::to_string(a.ints.size()));
+    std::sort(attributes.begin(), attributes.end());
+    for (const std::string& a : attributes) text += a + ";";
+    for (const std::string& name : n.outputs) known.emplace(name, "y" + std::to_string(known.size()));
+    text += ")" + std::to_string(n.outputs.size());
+  }
+  return text;
+}
+
+}  // namespace
+
+void importer::find_blocks() {
+  block_of_.assign(nodes_.size(), 0);
+  std::map<std::string, std::vector<std::size_t>> scopes;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].op_type == "Constant") continue;
+    const std::string whole = scope_of(nodes_[i]);
+    if (whole.size() > 1000) continue;
+    for (std::size_t dot = 0; dot != whole.npos && !whole.empty();) {
+      dot = whole.find('.', dot + 1);
+      scopes[whole.substr(0, dot)].push_back(i);
+    }
+  }
+  const auto constant = [&](const std::string& name) -> const value* {
+    const auto at = values_.find(name);
+    return at != values_.end() && at->second->known() ? at->second.get() : nullptr;
+  };
+  // A list of modules is not a block itself.
+  std::map<std::string, int> numbered_parts;
+  for (const auto& [name, nodes] : scopes) {
+    const std::size_t dot = name.rfind('.');
+    const std::string last = name.substr(dot + 1);
+    if (dot != name.npos && nodes.size() >= 4 && last.find_first_not_of("0123456789") == last.npos)
+      ++numbered_parts[name.substr(0, dot)];
+  }
+  std::map<std::string, std::vector<std::string>> groups;
+  for (const auto& [name, nodes] : scopes) {
+    if (numbered_parts[name] > 1) continue;
+    std::size_t parameters = 0;
+    bool reads_values = false, has_graphs = false;
+    for (const std::size_t i : nodes) {
+      for (const onnx::attribute& a : nodes_[i].attributes) has_graphs |= a.g || !a.graphs.empty();
+      for (const std::string& read : nodes_[i].inputs) {
+        if (read.empty()) continue;
+        const value* const c = constant(read);
+        parameters += c && c->parameter;
+        reads_values |= !c;
+      }
+    }
+    if (nodes.size() >= 4 && parameters >= 2 && reads_values && !has_graphs)
+      groups[signature_of(nodes_, nodes, constant)].push_back(name);
+  }
+  std::vector<std::pair<std::ptrdiff_t, std::string>> chosen_scopes;  // by depth
+  for (const auto& [signature, all] : groups)
+    if (all.size() > 1)
+      for (const std::string& each : all) chosen_scopes.emplace_back(std::count(each.begin(), each.end(), '.'), each);
+  std::sort(chosen_scopes.begin(), chosen_scopes.end());
+  for (const auto& [depth, name] : chosen_scopes) {
+    const auto& nodes = scopes[name];
+    if (std::any_of(nodes.begin(), nodes.end(), [&](std::size_t i) { return block_of_[i] != 0; })) continue;
+    blocks.push_back({name, class_of(nodes_[nodes[0]], name), nodes, {}});
+    for (const std::size_t i : nodes) block_of_[i] = blocks.size();
+  }
+}
+
+/// Returns the nodes in an order in which each can be computed, with the first node of each block in place of the
+/// block.
+std::vector<std::size_t> importer::order_of_nodes() {
+  std::map<std::string, std::size_t> producer;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    for (const std::string& name : nodes_[i].outputs) producer[name] = i;
+  for (;;) {
+    const auto first_of = [&](std::size_t i) { return block_of_[i] == 0 ? i : blocks[block_of_[i] - 1].nodes[0]; };
+    std::vector<std::set<std::size_t>> readers(nodes_.size());
+    std::vector<std::size_t> missing(nodes_.size());
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      for_each_read(nodes_[i], [&](const std::string& name) {
+        const auto at = producer.find(name);
+        if (at == producer.end() || at->second == i) return;
+        const std::size_t from = first_of(at->second), to = first_of(i);
+        if (from != to && readers[from].insert(to).second) ++missing[to];
+      });
+    std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
+    std::vector<bool> done(nodes_.size());
+    std::size_t expected = 0;
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      if (first_of(i) == i) {
+        ++expected;
+        if (missing[i] == 0) ready.push(i);
+      }
+    std::vector<std::size_t> order;
+    while (!ready.empty()) {
+      const std::size_t i = ready.top();
+      ready.pop();
+      order.push_back(i);
+      done[i] = true;
+      for (const std::size_t reader : readers[i])
+        if (--missing[reader] == 0) ready.push(reader);
+    }
+    if (order.size() == expected) return order;
+    // A block reads what is computed from its results: it is not a function.
+    bool dissolved = false;
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+      if (!done[blocks[b].nodes[0]] && block_of_[blocks[b].nodes[0]] == b + 1) {
+        for (const std::size_t i : blocks[b].nodes) block_of_[i] = 0;
+        dissolved = true;
+      }
+    if (!dissolved)
+      throw error(error_code::data_loss, "import", "the nodes of the graph depend on each other in a circle");
+  }
+}
+
+value& importer::in_body(value& v) {
+  if (id == 0 || v.home == id) return v;
+  value*& copy = local[&v];
+  if (copy) return *copy;
+  copy = reordered_.emplace_back(std::make_unique<value>(v)).get();
+  copy->home = id;
+  copy->other = nullptr;
+  copy->layer.clear();
+  copy->text.clear();
+  copy->stated = false;
+  if (v.known() && !v.shared) return *copy;
+  copy->constant = nullptr;
+  copy->elements.reset();
+  copy->text = name_for("x");
+  copy->stated = true;
+  input_names.push_back(copy->text);
+  inputs.push_back(&v);
+  return *copy;
+}
+
+void importer::import_block(block& b) {
+  std::map<std::string, std::size_t> outside;  // how often the values of the block are read outside
+  for (const std::size_t i : b.nodes)
+    for (const std::string& name : nodes_[i].outputs) outside[name] = declared(name).uses;
+  for (const std::size_t i : b.nodes)
+    if (nodes_[i].op_type != "Shape" && nodes_[i].op_type != "Size")
+      for (const std::string& name : nodes_[i].inputs)
+        if (const auto at = outside.find(name); at != outside.end()) --at->second;
+
+  for (const auto& [name, count] : outside)
+    if (!name.empty()) declared(name).uses -= count > 0 ? count - 1 : 0;
+  body model_body;
+  std::swap(model_body, static_cast<body&>(*this));
+  id = block_of_[b.nodes[0]];
+  scope = b.scope;
+  names = reserved_;
+  const auto leave = [&] {
+    b.content = std::move(static_cast<body&>(*this));
+    static_cast<body&>(*this) = std::move(model_body);
+  };
+  for (const std::size_t i : b.nodes)
+    for (const std::string& name : nodes_[i].inputs)
+      if (!name.empty() && !outside.count(name)) in_body(find(name));
+  if (input_names.empty()) throw error(error_code::internal, "import", {"the block ", b.scope, " reads nothing"});
+  first_input = input_names[0];
+  for (const std::size_t i : b.nodes) import_node(nodes_[i]);
+  for (const std::size_t i : b.nodes)
+    for (const std::string& name : nodes_[i].outputs) {
+      if (name.empty() || outside[name] == 0 || find(name).known()) continue;
+      outputs.push_back(&find(name));
+      returned.push_back(text_of(find(name)));
+    }
+  remove_unused();
+  leave();
+  body& inner = b.content;
+  if (inner.outputs.empty()) return;
+  std::string arguments;
+  for (std::size_t i = 0; i < inner.inputs.size(); ++i)
+    if (!inner.input_names[i].empty()) arguments += (arguments.empty() ? "" : ", ") + text_of(*inner.inputs[i]);
+  if (inner.uses_mode) arguments += ", how";
+  uses_mode |= inner.uses_mode;
+  member m{"", name_for(b.scope), "", {}, "", inner.id};
+  for (const member& each : inner.members)
+    for (weight w : each.weights) {
+      w.name = each.name + "/" + w.name;
+      m.weights.push_back(std::move(w));
+    }
+  const std::string called = m.name + "(" + arguments + ")";
+  members.push_back(std::move(m));
+  statement s{{}, called, ""};
+  for (value* v : inner.outputs) {
+    v->home = 0;
+    v->other = nullptr;
+    v->layer.clear();
+    v->uses = outside[v->name];
+    v->stated = false;
+    std::string wanted = b.scope.substr(b.scope.rfind('.') + 1);
+    if (wanted.find_first_not_of("0123456789") == wanted.npos) wanted = "x";
+    v->text = name_for(wanted);
+    v->stated = true;
+    s.names.push_back(v->text);
+    s.comment += (s.comment.empty() ? "" : ", ") + shape_text(physical(*v));
+  }
+  add_statement(std::move(s));
+}
+
+}  // namespace tool::importer
