@@ -81,7 +81,9 @@ std::string struct_text(const body& of, const std::string& name, bool comments) 
   for (const member& m : of.members)
     text += wrapped("  " + m.type + " " + m.name + (m.options.empty() ? "" : "{" + m.options + "}") + ";");
   if (!of.members.empty()) text += "\n";
+  const std::size_t head = text.size();
   text += wrapped("  auto operator()(" + parameters(of) + ") const {");
+  const std::size_t begin = text.size();
   if (of.uses_graph && !of.inputs.empty()) text += "    graph& g = graph_of(" + of.first_input + ");\n";
   for (const statement& s : of.statements) {
     if (s.names.empty()) {  // a loop
@@ -99,7 +101,12 @@ std::string struct_text(const body& of, const std::string& name, bool comments) 
   }
   std::string results;
   for (const std::string& each : of.returned) results += (results.empty() ? "" : ", ") + ("let(" + each + ")");
-  text += wrapped("    return " + (of.returned.size() == 1 ? results : "std::tuple(" + results + ")") + ";") + "  }\n";
+  if (of.returned.size() > 1) results = "std::tuple(" + results + ")";
+  const std::string one_line = "  auto operator()(" + parameters(of) + ") const { return " + results + "; }";
+  if (text.size() == begin && one_line.size() <= width)
+    text.replace(head, begin - head, one_line + "\n");
+  else
+    text += wrapped("    return " + results + ";") + "  }\n";
   if (of.members.size() > 32) {
     text += "\n  void visit(const std::string& path, nn::layer_visitor& v) const {\n";
     for (const member& m : of.members) text += "    v(path, \"" + m.name + "\", " + m.name + ");\n";
