@@ -9,6 +9,7 @@
 #include "operators_losses.hpp"
 #include "operators_network.hpp"
 #include "operators_quantized.hpp"
+#include "operators_recurrent.hpp"
 #include "operators_reduce.hpp"
 
 namespace tool::importer {
@@ -25,6 +26,7 @@ void for_each_row(const std::function<void(const row&)>& f) {
   each(loss_rows);
   each(network_rows);
   each(quantized_rows);
+  each(recurrent_rows);
   each(reduce_rows);
 }
 
