@@ -11,6 +11,7 @@
 #include "operators_quantized.hpp"
 #include "operators_recurrent.hpp"
 #include "operators_reduce.hpp"
+#include "operators_signals.hpp"
 
 namespace tool::importer {
 
@@ -28,6 +29,7 @@ void for_each_row(const std::function<void(const row&)>& f) {
   each(quantized_rows);
   each(recurrent_rows);
   each(reduce_rows);
+  each(signal_rows);
 }
 
 const row* find_row(const std::string& op, std::int64_t opset) {

@@ -38,11 +38,11 @@ inline void also(call& c, std::size_t i, const std::string& text, integers exten
   c.out[i]->stated = true;
 }
 
-/// Returns the text of a constant that the importer has computed.
-inline std::string constant_text(call& c, const std::string& name, const std::vector<std::int64_t>& extents,
-                                 const std::vector<double>& numbers, int type = float32) {
+/// Returns a constant that the importer has computed and owns.
+inline weft::onnx::tensor_value& new_tensor(call& c, const std::string& name, const std::vector<std::int64_t>& extents,
+                                            const std::vector<double>& numbers, int type) {
   auto& t = c.to.new_constant();
-  t.name = (c.from.outputs.empty() ? std::string() : c.from.outputs[0]) + "/" + name;
+  t.name = name;
   t.type = type;
   t.extents = extents;
   std::vector<std::byte> bytes;
@@ -57,10 +57,17 @@ inline std::string constant_text(call& c, const std::string& name, const std::ve
     if (type == int64) put(static_cast<std::int64_t>(x));
   }
   t.own(std::move(bytes));
+  return t;
+}
+
+/// Returns the name of a constant that the importer has computed.
+inline std::string constant_text(call& c, const std::string& name, const std::vector<std::int64_t>& extents,
+                                 const std::vector<double>& numbers, int type = float32) {
+  const std::string node = c.from.outputs.empty() ? std::string() : c.from.outputs[0];
   value v;
   v.name = name;
   v.uses = 1;
-  set_constant(v, t);
+  set_constant(v, new_tensor(c, node + "/" + name, extents, numbers, type));
   const std::string text = c.to.text_of(v);  // with braces, which are not holes
   if (is_name(text)) return text;
   const std::string unused = c.to.name_for(name);
