@@ -116,7 +116,7 @@ value& importer::in_order(value& v, bool last) {
   if (v.known()) return w;
   std::string axes;
   for (const int axis : channel_order(v.rank(), last)) axes += (axes.empty() ? "" : ", ") + std::to_string(axis);
-  define(w, "transpose<" + axes + ">(" + text_of(v) + ")", false, v.name);
+  define(w, "transpose<" + axes + ">(" + text_of(v) + ")", false, last ? "x" : "transposed");
   return w;
 }
 
@@ -313,16 +313,23 @@ void importer::inline_functions(const std::vector<onnx::node>& from, const std::
   }
 }
 
-/// Finds the values whose channels are last because they are read by convolutions and the like, directly or through
+/// Finds the values whose channels are last because convolutions and the like read or compute them, directly or through
 /// elementwise operations.
 void importer::find_channels_last() {
-  for (std::size_t i = nodes_.size(); i-- > 0;) {
-    const onnx::node& n = nodes_[i];
+  std::vector<const onnx::node*> elementwise;
+  for (const onnx::node& n : nodes_) {
     const row* const r = find_row(n.domain.empty() ? n.op_type : n.domain + "." + n.op_type, opset_of(n.domain));
-    if (!r || n.outputs.empty()) continue;
-    if (r->how.order == layout::channels && !n.inputs.empty()) last_.insert(n.inputs[0]);
-    if (r->how.order == layout::kept && last_.count(n.outputs[0]))
-      for (const std::string& name : n.inputs) last_.insert(name);
+    if (!r || n.outputs.empty() || n.inputs.empty()) continue;
+    if (r->how.order == layout::channels) last_.insert({n.inputs[0], n.outputs[0]});
+    if (r->how.order == layout::kept) elementwise.push_back(&n);
+  }
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const onnx::node* n : elementwise)
+      if (std::any_of(n->inputs.begin(), n->inputs.end(), [&](const auto& name) { return last_.count(name) > 0; }))
+        last_.insert(n->outputs[0]);
+    for (std::size_t i = elementwise.size(); i-- > 0;)
+      if (last_.count(elementwise[i]->outputs[0]))
+        last_.insert(elementwise[i]->inputs.begin(), elementwise[i]->inputs.end());
   }
 }
 

@@ -342,6 +342,8 @@ class importer : public body {
     if (!header.empty()) headers.insert(std::string(header));
   }
   const std::string& any_input() const { return first_input; }
+  /// Returns true if the channels of the value should be last: convolutions read or compute it.
+  bool wants_channels_last(const value& v) const { return last_.count(v.name) > 0; }
   /// Returns the value, or its copy in the block that is being imported.
   value& in_body(value& v);
   /// Returns the scope of a node, "layer1.0.conv1", relative to the block that is being imported.

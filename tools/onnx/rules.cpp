@@ -938,12 +938,12 @@ void transposed(call& c) {
     return order;
   };
   const integers extents = permuted(x.extents, perm);
+  // Channels that are last already stay there.
   for (const bool last : {false, true}) {
     const std::vector<int> order = text_order(last && x.rank() >= 3);
-    if (!std::is_sorted(order.begin(), order.end()) && !last) continue;
-    if (!std::is_sorted(order.begin(), order.end())) break;
+    if (!std::is_sorted(order.begin(), order.end()) || x.known()) continue;
+    if (last && !c.to.wants_channels_last(*c.out[0])) continue;
     c.result(0, extents, last);
-    if (x.known()) break;
     return c.pass(0);
   }
   c.result(0, extents);
