@@ -28,7 +28,7 @@ constexpr std::string_view reserved_words =
     "vecdot "
     "broadcast_matmul expand_dims maximum minimum select range cast softmax log_softmax graph_of padding size2d "
     "clamp any all eye pad take_along_axis argsort top_k repeat let round hard_shrink soft_shrink hard_sigmoid "
-    "gelu_tanh silu selu triu tril square log is_inf fmod floor_mod pow "
+    "gelu_tanh silu selu triu tril square log einsum range is_inf fmod floor_mod pow "
     "moments rsqrt random_bernoulli max_pool2d_with_indices sqrt";
 
 std::string lower_snake(std::string_view text) {

@@ -56,7 +56,7 @@ inline constexpr row elementwise_rows[] = {
     {"Neg", same, "-{0}"},
     {"Not", same, "!{0}"},
     {"Or", broadcast, "{0} || {1}", "", boolean},
-    {"PRelu", broadcast, "leaky_relu({0}, {1})"},
+    {"PRelu", slopes, "leaky_relu({0}, {1})"},
     {"Pow", power, "pow({0}, {1})"},
     {"Reciprocal", same, "1 / {0}"},
     {"Relu", same, "relu({0})"},

@@ -145,8 +145,9 @@ inline void one_hot_of(call& c) {
   const int type = c.operand(2).type;
   c.holes["axis"] = std::to_string(axis);
   c.holes["depth"] = std::to_string(depth);
-  c.holes["on"] = literal(type, values.at(1));
-  c.holes["off"] = literal(type, values.at(0));
+  c.holes["on"] = literal(is_half(type) ? static_cast<int>(float32) : type, values.at(1));
+  c.holes["off"] = literal(is_half(type) ? static_cast<int>(float32) : type, values.at(0));
+  if (is_half(type)) c.text = "cast<" + cpp_type(type) + ">(" + c.text + ")";
   if (!is_float(type))
     c.holes["on"] = cpp_type(type) + "(" + c.holes["on"] + ")",
     c.holes["off"] = cpp_type(type) + "(" + c.holes["off"] + ")";
@@ -254,6 +255,74 @@ inline void identity_matrix(call& c) {
   c.result(0, extents, false, type);
 }
 
+/// Counts from a number to a limit, which is not included.
+inline void ranged(call& c) {
+  const int type = c.operand(0).type, of = is_half(type) ? static_cast<int>(float32) : type;
+  integer count;
+  if (c.operand(0).elements && c.operand(1).elements && c.operand(2).elements) {
+    const integer &start = c.known_integers(0).at(0), &limit = c.known_integers(1).at(0),
+                  &delta = c.known_integers(2).at(0);
+    if (!delta.is_number() || delta.is(0)) c.refuse("delta must be a number other than 0");
+    const std::int64_t step = delta.number();
+    count = step > 0 ? floor_quotient(limit - start + integer(step - 1), step)
+                     : floor_quotient(start - limit - integer(step + 1), -step);
+    if (!start.is_number()) c.refuse("start must be a number");
+    c.holes["start"] = literal(of, static_cast<double>(start.number()));
+    c.holes["delta"] = literal(of, static_cast<double>(step));
+  } else {
+    const double start = c.known_numbers(0).at(0), limit = c.known_numbers(1).at(0), delta = c.known_numbers(2).at(0);
+    const double steps = std::ceil((limit - start) / delta);
+    if (!(steps < 1e9)) c.refuse("start, limit and delta make no range");
+    count = static_cast<std::int64_t>(std::max(0.0, steps));
+    c.holes["start"] = literal(of, start);
+    c.holes["delta"] = literal(of, delta);
+  }
+  if (count.is_number() && count.number() < 0) count = 0;
+  c.result(0, {count});
+  c.to.uses_graph = true;
+  c.text = "range<" + cpp_type(of) + ", " + count.text() + ">(g, {start}, {delta})";
+  if (is_half(type)) c.text = "cast<" + cpp_type(type) + ">(" + c.text + ")";
+}
+
+/// Rows for which a mask is true; without an axis, elements.
+inline void compressed(call& c) {
+  const integers& mask = c.known_integers(1);
+  const bool flat = !c.has_attribute("axis");
+  const std::size_t axis = flat ? 0 : c.axis(c.number("axis", 0), c.rank());
+  std::string rows;
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < mask.size(); ++i)
+    if (!mask[i].is(0)) rows += (count++ > 0 ? ", " : "") + std::to_string(i);
+  c.holes["axis"] = std::to_string(axis);
+  c.holes["rows"] = "tensor<std::int64_t, dims<" + std::to_string(count) + ">>{" + rows + "}";
+  c.holes["from"] = flat ? "reshape<dims<-1>>({0})" : "{0}";
+  integers extents = flat ? integers{count} : c.operand(0).extents;
+  extents[axis] = count;
+  c.text = "gather<{axis}>(" + std::string(flat ? "reshape<dims<-1>>({0})" : "{0}") + ", constant(g, {rows}))";
+  c.to.uses_graph = true;
+  c.result(0, std::move(extents));
+}
+
+/// The places of elements that are not 0, which must be known at import.
+inline void found_nonzero(call& c) {
+  const integers& all = c.known_integers(0);
+  const value& x = c.operand(0);
+  std::vector<integers> places(x.rank());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].is(0)) continue;
+    std::size_t rest = i;
+    for (std::size_t axis = x.rank(); axis-- > 0;) {
+      const auto n = static_cast<std::size_t>(x.extents[axis].number());
+      places[axis].emplace_back(static_cast<std::int64_t>(rest % n));
+      rest /= n;
+    }
+  }
+  c.result(0, {static_cast<std::int64_t>(x.rank()), static_cast<std::int64_t>(places.empty() ? 0 : places[0].size())},
+           false, int64);
+  c.out[0]->elements.emplace();
+  for (const integers& each : places) c.out[0]->elements->insert(c.out[0]->elements->end(), each.begin(), each.end());
+}
+
 inline constexpr row index_rows[] = {
     {"GatherElements", {gathered_elements}, "take_along_axis<{axis}>({0}, {at})", "ops/index/gather.hpp"},
     {"GatherND", {gathered_by_vectors}, "gather_nd{batch}({0}, {at})", "ops/index/gather_nd.hpp"},
@@ -276,6 +345,9 @@ inline constexpr row index_rows[] = {
     {"Pad", {padded, layout::kept}},
     {"Tile", {tiled}, "tile<{counts}>({0})", "ops/arrays/stack.hpp"},
     {"Trilu", {triangular}, "", "ops/arrays/triangles.hpp"},
+    {"Compress", {compressed}, "", "ops/index/gather.hpp"},
+    {"NonZero", {found_nonzero}},
+    {"Range", {ranged}},
     {"EyeLike", {identity_matrix}, "eye"},
 };
 

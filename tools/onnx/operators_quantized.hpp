@@ -44,6 +44,7 @@ inline std::pair<std::string, std::string> range_of(call& c, int type, const std
 inline std::string saturated(call& c, int type, const std::string& text, const std::string& suffix = ".0f") {
   const auto [low, high] = range_of(c, type, suffix);
   c.need_header("ops/elementwise/clamp.hpp");
+  c.need_header("ops/elementwise/rounding.hpp");
   return "cast<" + cpp_type(type) + ">(clamp(" + text + ", " + low + ", " + high + "))";
 }
 

@@ -61,7 +61,13 @@ void broadcast_extents(call& c) {
   }
   for (std::size_t i = 1; i < c.in.size(); ++i)
     if (c.has(i)) extents = broadcast_of(c, extents, c.in[i]->extents);
-  if (c.from.op_type == "Where") type = c.operand(1).type;
+  if (c.from.op_type == "Where") {
+    type = c.operand(1).type;
+    if (c.in[1]->known() && c.in[1]->scalar() && c.operand(2).known() && c.in[2]->scalar() && c.numbers_allowed) {
+      c.text = "select({0}, constant(g, {1}), {2})";
+      c.to.uses_graph = true;
+    }
+  }
   c.result(0, extents, c.last_order, c.of.type == same_type ? type : same_type);
   // A product with the weights of a dense layer, plus a bias.
   if (c.from.op_type != "Add" || c.in.size() != 2) return;
@@ -96,14 +102,57 @@ void joined_operands(call& c) {
   c.text = text;
 }
 
-void casted(call& c) {
-  const auto to = static_cast<int>(c.number("to", float32));
+/// Makes the result a constant if operand 0 is one. Large integers are converted when the model runs.
+void convert_constant(call& c, int to) {
+  const value& x = c.operand(0);
+  const onnx::tensor_value* const from = x.constant;
+  if (from && to == x.type) {
+    c.out[0]->constant = from;
+    c.out[0]->elements = x.elements;
+    c.out[0]->parameter = x.parameter;
+    return;
+  }
+  if (!from || !is_float(to) || weft::size_of(*onnx::element_type(x.type)) == 8) return;
+  auto& t = c.to.new_constant();
+  t.name = from->name;
+  t.type = to;
+  t.extents = from->extents;
+  std::vector<std::byte> bytes;
+  const auto put = [&](auto number) {
+    const auto* const at = reinterpret_cast<const std::byte*>(&number);
+    bytes.insert(bytes.end(), at, at + sizeof number);
+  };
+  for (std::size_t i = 0; i < count_of(*from); ++i) {
+    const double number = number_at(*from, i);
+    if (to == float64) put(number);
+    if (to == float32) put(static_cast<float>(number));
+    if (to == float16) put(weft::half(static_cast<float>(number)));
+    if (to == bfloat16) put(weft::bfloat16(static_cast<float>(number)));
+  }
+  t.own(std::move(bytes));
+  set_constant(*c.out[0], t);
+  c.out[0]->parameter = x.parameter;
+}
+
+void cast_to(call& c, int to) {
   c.number("saturate", 1);
   c.word("round_mode", "");
   c.result(0, c.operand(0).extents, c.operand(0).last, to);
   c.holes["to"] = cpp_type(to);
-  if (to == c.operand(0).type) return c.pass(0);
-  if (c.operand(0).type == boolean) c.fuses = true;
+  if (to == c.operand(0).type)
+    c.pass(0);
+  else if (c.operand(0).type == boolean)
+    c.fuses = true;
+  if (!c.operand(0).last) convert_constant(c, to);
+}
+
+void casted(call& c) { cast_to(c, static_cast<int>(c.number("to", float32))); }
+
+/// The element type is that of operand 1.
+void casted_like(call& c) {
+  const int to = c.operand(1).type;
+  c.in.resize(1);
+  cast_to(c, to);
 }
 
 void passed(call& c) {
@@ -298,6 +347,7 @@ void gemm_of(call& c) {
   if (a.rank() != 2 || b.rank() != 2) c.refuse("operands must be matrices");
   const bool ta = c.number("transA", 0) != 0, tb = c.number("transB", 0) != 0;
   const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
+  if (c.opset < 7) c.number("broadcast", 0);
   c.result(0, {a.extents[ta ? 1 : 0], b.extents[tb ? 0 : 1]});
   const integer& n = b.extents[tb ? 0 : 1];
   const bool bias_fits =
@@ -757,6 +807,7 @@ void batch_normalized(call& c) {
   value& x = c.operand(0);
   const double epsilon = c.real("epsilon", 1e-5), momentum = c.real("momentum", 0.9);
   const bool training = c.number("training_mode", 0) != 0;
+  if (c.opset < 7) c.number("is_test", 1);
   if (c.out.size() > (training ? 3u : 1u)) c.refuse("its further results are read");
   if (training) {
     std::vector<std::size_t> axes;
@@ -1136,6 +1187,10 @@ void constant_of_shape(call& c) {
   if (a && (type == int64 || type == int32 || type == boolean) && count.is_number() && count.number() <= 65536)
     c.out[0]->elements =
         integers(static_cast<std::size_t>(count.number()), integer(static_cast<std::int64_t>(number_at(a->t, 0))));
+  if (c.out[0]->elements && c.out[0]->elements->size() > 16) {
+    c.out[0]->text = c.text;
+    c.to.uses_graph = true;
+  }
 }
 
 }  // namespace tool::importer

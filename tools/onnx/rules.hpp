@@ -11,6 +11,7 @@ void same_extents(call& c);
 void broadcast_extents(call& c);
 void joined_operands(call& c);
 void casted(call& c);
+void casted_like(call& c);
 void reduced(call& c);
 void reduced_index(call& c);
 void multiplied(call& c);

@@ -6,17 +6,6 @@
 /// Elementwise operators whose text depends on types or attributes.
 namespace tool::importer {
 
-/// The element type is that of operand 1.
-inline void casted_like(call& c) {
-  const int to = c.operand(1).type;
-  c.number("saturate", 1);
-  c.word("round_mode", "");
-  c.in.resize(1);
-  c.result(0, c.operand(0).extents, c.operand(0).last, to);
-  c.holes["to"] = cpp_type(to);
-  if (to == c.operand(0).type) c.pass(0);
-}
-
 inline void averaged(call& c) {
   joined_operands(c);
   if (c.in.size() > 1) c.text = "(" + c.text + ") / " + std::to_string(c.in.size());
@@ -76,9 +65,20 @@ inline void activated(call& c) {
 /// A rule of the same order of axes, in float for half and bfloat16.
 constexpr rule elementwise(void (*apply)(call&)) { return {apply, layout::kept, true}; }
 
+/// Slopes of channels, [C], before opset 7.
+inline void sloped(call& c) {
+  if (c.opset < 7 && c.rank() > 2 && c.operand(1).rank() == 1 && c.extent(1, 0) == c.extent(0, 1)) {
+    c.reorder(0, true);
+    c.result(0, c.operand(0).extents, true);
+    return;
+  }
+  broadcast_extents(c);
+}
+
 inline constexpr rule cast_like_rule{casted_like, layout::kept};
 inline constexpr rule mean_rule = elementwise(averaged), power = elementwise(raised),
                       remainder_rule = elementwise(divided_with_remainder), shift_rule = elementwise(shifted),
-                      infinite = elementwise(found_infinite), activation = elementwise(activated);
+                      infinite = elementwise(found_infinite), activation = elementwise(activated),
+                      slopes = elementwise(sloped);
 
 }  // namespace tool::importer
