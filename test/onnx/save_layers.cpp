@@ -102,7 +102,8 @@ BOOST_AUTO_TEST_CASE(images) {
              feed(x), "", a);
   models.add("resize", s,
              fetch(resize_bilinear<18, 12>(x), resize_nearest<18, 16>(x),
-                   resize_bilinear<5, 16, resize_coordinates::align_corners>(x), resize_bicubic<18, 12>(x)),
+                   resize_bilinear<5, 16, resize_coordinates::align_corners>(x), resize_bicubic<18, 12>(x),
+                   resize_bilinear<5, 5, resize_coordinates::half_pixel, antialias::on>(x)),
              feed(x), "", a);
 
   auto any = placeholder<float, dims<dyn<"batch">, dyn<"height">, dyn<"width">, 4>>(g, "any");

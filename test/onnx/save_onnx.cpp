@@ -4,11 +4,13 @@
 
 #include <weft/graph/random.hpp>
 #include <weft/ops/arrays/axes.hpp>
+#include <weft/ops/arrays/diagonal.hpp>
 #include <weft/ops/arrays/pad_modes.hpp>
 #include <weft/ops/arrays/reverse.hpp>
 #include <weft/ops/arrays/roll.hpp>
 #include <weft/ops/arrays/shape.hpp>
 #include <weft/ops/arrays/stack.hpp>
+#include <weft/ops/arrays/triangles.hpp>
 #include <weft/ops/elementwise/activations.hpp>
 #include <weft/ops/elementwise/bits.hpp>
 #include <weft/ops/elementwise/predicates.hpp>
@@ -16,8 +18,10 @@
 #include <weft/ops/elementwise/special.hpp>
 #include <weft/ops/elementwise/trigonometry.hpp>
 #include <weft/ops/index/gather.hpp>
+#include <weft/ops/index/gather_nd.hpp>
 #include <weft/ops/index/one_hot.hpp>
 #include <weft/ops/index/scatter.hpp>
+#include <weft/ops/index/searchsorted.hpp>
 #include <weft/ops/index/segments.hpp>
 #include <weft/ops/index/sort.hpp>
 #include <weft/ops/reduce/argmax.hpp>
@@ -132,6 +136,12 @@ BOOST_AUTO_TEST_CASE(arrays) {
       tensor<std::int32_t, dims<dyn<"batch">, 4, 2>>(
           some<tensor<std::int32_t, dims<dyn<"batch">, 4, 2>>>(0, shape(3, 4, 2)) + 5),
       tensor<std::int32_t, dims<dyn<"batch">>>(shape(3), {4, -1, 4}));
+  auto squares = constant(g, some<tensor<float, dims<2, 4, 4>>>());
+  models.add("matrices", s,
+             fetch(diag_part(squares), diag_part<1>(squares), diag<-2>(squares), diag(squares), tril(squares, -1),
+                   gather_nd(x, expand_dims<1>(at)), searchsorted(sort<2>(x), x), unsorted_segment_max<5>(x, ids)),
+             feed(x, at, ids), "", a, tensor<std::int32_t, dims<dyn<"n">>>(shape(2), {2, 0}),
+             tensor<std::int32_t, dims<dyn<"batch">>>(shape(3), {4, 1, 4}));
   models.add("numbers", s, fetch(range<float, dyn<"batch">>(g, 3.f, 0.5f), fill<float, dims<dyn<"batch">, 2>>(g, 2.f)),
              feed(x), "", a);
   // Computed extents are symbolic dimensions, too.

@@ -413,7 +413,11 @@ inline shared_value exporter::held(const scope& s, std::uint32_t n) {
   v->name = from.name;
   if (is_operation<constant_op>(from.def.op)) {
     v->info = from.def.outputs[0];
-    for (std::size_t i = 0; i < v->info.extents.rank; ++i) v->info.extents[i] = from.def.attributes[i];
+    for (std::size_t i = 0; i < v->info.extents.rank; ++i) {
+      std::int64_t& extent = v->info.extents[i];
+      if (known(extent) < 0) fixed_.bind(extent, from.def.attributes[i]);
+      extent = from.def.attributes[i];
+    }
     v->owner = from.init.data;
     v->data = v->owner.data();
   } else {

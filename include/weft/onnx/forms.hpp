@@ -266,10 +266,14 @@ inline void fill(const exported_call& c) {
   const std::string x = c.to.number(c.def.outputs[0].type, weft::detail::literal_value<double>(c.def.literals[0]));
   c.set(0, c.add("Expand", {x, c.to.extents(c.def.outputs[0].extents)}));
 }
+/// Returns the integers from 0 up to an extent.
+inline std::string indices_of(const exported_call& c, std::int64_t extent) {
+  const std::string n = c.add("Squeeze", {c.to.extents(shape(extent)), c.to.integers({0})});
+  return c.add("Range", {c.to.scalar(dtype::int64, 0), n, c.to.scalar(dtype::int64, 1)});
+}
 inline void range(const exported_call& c) {
   const dtype type = c.def.outputs[0].type;
-  const std::string count = c.add("Squeeze", {c.to.extents(c.def.outputs[0].extents), c.to.integers({0})});
-  const std::string all = c.add("Range", {c.to.scalar(dtype::int64, 0), count, c.to.scalar(dtype::int64, 1)});
+  const std::string all = indices_of(c, c.def.outputs[0].extents[0]);
   const std::string step = c.to.scalar(type, c.def.literals[1]), first = c.to.scalar(type, c.def.literals[0]);
   c.set(0, c.add("Add", {c.add("Mul", {type == dtype::int64 ? all : cast(c, all, type), step}), first}));
 }
@@ -433,7 +437,7 @@ inline std::string expanded(const exported_call& c, std::size_t k, const shape& 
   return c.input(k).extents == to ? c.name(k) : c.add("Expand", {c.name(k), c.to.extents(to)});
 }
 inline void batch_gather(const exported_call& c) {
-  const std::int64_t axis = c.word(0), batch = c.word(1), depth = c.word(4);
+  const std::int64_t axis = c.word(0), batch = c.word(1);
   if (c.word(2)) {  // one index for each element
     shape from = c.def.outputs[0].extents;
     from[static_cast<std::size_t>(axis)] = c.input(0).extents[static_cast<std::size_t>(axis)];
@@ -450,7 +454,9 @@ inline void batch_gather(const exported_call& c) {
     x = c.add("Pad", {x, c.to.integers(pads)});
   }
   std::string at = indices(c, skipped);
-  if (depth == 1) at = c.add("Unsqueeze", {at, c.to.integers({-1})});
+  if (c.def.outputs[0].extents.rank + static_cast<std::size_t>(batch) + 1 ==
+      c.input(0).extents.rank + c.input(1).extents.rank)
+    at = c.add("Unsqueeze", {at, c.to.integers({-1})});
   c.set(0, c.add("GatherND", {x, at}, {attribute_of("batch_dims", batch)}));
 }
 inline void scatter(const exported_call& c) {
@@ -459,7 +465,9 @@ inline void scatter(const exported_call& c) {
   const std::int64_t axis = c.word(0);
   const shape& to = c.def.outputs[0].extents;
   const bool is_new = c.def.inputs.size() < 3;
-  if (is_new && how > 2) c.refuse("begins with the largest or the smallest number, for which there is no ONNX form");
+  const dtype type = c.input(0).type;
+  if (is_new && how > 2 && type != dtype::float32 && type != dtype::float64)
+    c.refuse("begins with the largest or the smallest integer, for which there is no ONNX form");
   const attribute reduction = attribute_of("reduction", reductions[how]);
   std::string begin, skipped, extents = c.to.extents(to);
   if (is_new) {
@@ -468,7 +476,11 @@ inline void scatter(const exported_call& c) {
       extents = c.add("Concat", {c.add("Add", {skipped, c.to.integers({1})}), c.to.extents(to, 1)},
                       {attribute_of("axis", 0)});
     }
-    begin = c.add("Expand", {c.to.number(c.input(0).type, how == 2), extents});
+    // As TensorFlow, minima and maxima of sorted segments begin with infinity.
+    double first = how == 2;
+    if (how > 2)
+      first = c.word(3) == 3 ? __builtin_inf() : type == dtype::float32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+    begin = c.add("Expand", {c.to.number(type, how == 4 ? -first : first), extents});
   }
   if (c.word(2))
     return c.set(0, c.add("ScatterElements", {is_new ? begin : c.name(2), c.name(1), c.name(0)},
@@ -479,11 +491,45 @@ inline void scatter(const exported_call& c) {
   if (c.word(1) != 0 || (axis != 0 && (is_new || c.input(0).extents.rank != to.rank)))
     c.refuse("scatters behind other axes, for which ONNX has no operator: transpose the axis to the front");
   std::string at = indices(c, skipped);
-  if (c.word(4) == 1) at = c.add("Unsqueeze", {at, c.to.integers({-1})});
+  if (c.input(0).extents.rank + 1 == to.rank + c.input(1).extents.rank)
+    at = c.add("Unsqueeze", {at, c.to.integers({-1})});
   std::string x =
       c.add("ScatterND", {is_new ? begin : c.name(2, order), at, c.name(0, axis ? order : layout())}, {reduction});
   if (!skipped.empty()) x = c.add("Slice", {x, c.to.integers({0}), skipped});
   c.set(0, x, order);
+}
+/// Counts the sorted values in front of each value.
+inline void searchsorted(const exported_call& c) {
+  const std::size_t rank = c.input(0).extents.rank;
+  const std::string sorted = rank == 1 ? c.name(0) : c.add("Unsqueeze", {c.name(0), c.to.integers({-2})});
+  const std::string values = c.add("Unsqueeze", {c.name(1), c.to.integers({-1})});
+  const std::string before = c.add(c.word(0) ? "LessOrEqual" : "Less", {sorted, values});
+  c.set(0, c.add("ReduceSum", {cast(c, before, dtype::int32), c.to.integers({-1})}, {attribute_of("keepdims", 0)}));
+}
+/// Exports diagonals of matrices, or matrices of diagonals, by a mask of the matrix: the columns less the rows are the
+/// offset.
+inline void diagonal(const exported_call& c) {
+  const bool back = c.def.outputs[0].extents.rank > c.input(0).extents.rank;
+  const shape& matrix = back ? c.def.outputs[0].extents : c.input(0).extents;
+  const std::size_t last = matrix.rank - 1;
+  const std::int64_t offset = c.word(0), before = offset < 0 ? -offset : 0;
+  const auto count = [&](std::int64_t extent) { return indices_of(c, extent); };
+  const std::string rows = c.add("Unsqueeze", {count(matrix[last - 1]), c.to.integers({1})});
+  const std::string at = c.add("Add", {rows, c.to.scalar(dtype::int64, static_cast<std::uint64_t>(offset))});
+  const std::string mask = c.add("Equal", {count(matrix[last]), at}), zero = c.to.number(c.input(0).type, 0);
+  if (!back) {
+    const std::string sums = c.add("ReduceSum", {c.add("Where", {mask, c.name(0), zero}), c.to.integers({-1})},
+                                   {attribute_of("keepdims", 0)});
+    const std::string n = c.to.extents(c.def.outputs[0].extents, last - 1);
+    return c.set(0, c.add("Slice", {sums, c.to.integers({before}), c.add("Add", {n, c.to.integers({before})}),
+                                    c.to.integers({-1})}));
+  }
+  // Each row has its element of the diagonal; rows in front and behind it have none.
+  std::vector<std::int64_t> pads(2 * last, 0);
+  pads[last - 1] = before;
+  pads[2 * last - 1] = c.to.sample(matrix[last - 1]) - c.to.sample(c.input(0).extents[last - 1]) - before;
+  const std::string each = c.add("Unsqueeze", {c.add("Pad", {c.name(0), c.to.integers(pads)}), c.to.integers({-1})});
+  c.set(0, c.add("Where", {mask, each, zero}));
 }
 inline void sort(const exported_call& c) {
   const layout order = c.operand(0).order();
@@ -529,10 +575,7 @@ inline void attention(const exported_call& c) {
   const std::string keys = k[1] == q[1] ? c.name(1, {0, 1, 3, 2})
                                         : c.add("Transpose", {heads(1)}, {attribute_of("perm", layout{0, 1, 3, 2})});
   std::string scores = c.add("Mul", {c.add("MatMul", {c.name(0), keys}), c.to.number(type, scale)});
-  const auto count = [&](std::int64_t extent) {
-    const std::string n = c.add("Squeeze", {c.to.extents(shape(extent)), c.to.integers({0})});
-    return c.add("Range", {c.to.scalar(dtype::int64, 0), n, c.to.scalar(dtype::int64, 1)});
-  };
+  const auto count = [&](std::int64_t extent) { return indices_of(c, extent); };
   std::string attended;
   const auto require = [&](const std::string& also) {
     attended = attended.empty() ? also : c.add("And", {attended, also});
@@ -663,17 +706,17 @@ inline void resample(const exported_call& c) {
   const std::int64_t filter = c.word(1);
   if (c.word(3) || filter == 4)
     c.refuse("resizes in a way for which ONNX has no mode: use bilinear or bicubic interpolation");
-  const layout order = c.operand(0).order();
+  const layout order = channels_first(c.input(0).extents.rank);
   shape extents = c.input(0).extents;
   extents[axis] = c.def.outputs[0].extents[axis];
   shape ordered;
-  for (std::size_t i = 0; i < extents.rank; ++i)
-    ordered.push_back(extents[order.empty() ? i : static_cast<std::size_t>(order[i])]);
+  for (const std::int64_t of : order) ordered.push_back(extents[static_cast<std::size_t>(of)]);
   std::vector<attribute> attributes{attribute_of("mode", filter == 0 || filter == 2 ? "linear" : "cubic"),
                                     attribute_of("coordinate_transformation_mode", coordinates[c.word(2)])};
   if (filter == 1) attributes.push_back(attribute_of("cubic_coeff_a", -0.75));
   if (filter == 3) attributes.push_back(attribute_of("cubic_coeff_a", -0.5));
-  if (filter == 2 || filter == 3) attributes.push_back(attribute_of("antialias", 1));
+  if (filter == 2 || filter == 3)
+    attributes.push_back(attribute_of("antialias", 1)), attributes.push_back(attribute_of("exclude_outside", 1));
   c.set(0, c.add("Resize", {c.name(0, order), "", "", c.to.extents(ordered)}, std::move(attributes)), order);
 }
 /// Windows: a part of the padded images for each pixel of a window, joined along the channels.
@@ -863,6 +906,8 @@ inline form_function find_form(std::string_view name) {
       {"batch_gather", forms::batch_gather},
       {"scatter", forms::scatter},
       {"sort", forms::sort},
+      {"searchsorted", forms::searchsorted},
+      {"diagonal", forms::diagonal},
       {"matmul", forms::matmul},
       {"attention", forms::attention},
       {"convolution", forms::convolution},

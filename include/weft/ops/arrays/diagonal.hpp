@@ -102,6 +102,7 @@ inline strided_copies copy_diagonals(const prepare_context& p, std::int64_t offs
 /// Extracts the diagonals of matrices.
 struct diag_part_op {
   static constexpr const char* name = "diag_part";
+  static constexpr const char* onnx = "diagonal()";
   using attributes = detail::diagonal_attributes;
   static strided_copies copies(const prepare_context& p, const attributes& a) {
     return detail::copy_diagonals(p, a.offset, false);
@@ -112,6 +113,7 @@ struct diag_part_op {
 /// Puts diagonals into matrices of zeros.
 struct diag_op {
   static constexpr const char* name = "diag";
+  static constexpr const char* onnx = "diagonal()";
   using attributes = detail::diagonal_attributes;
   static strided_copies copies(const prepare_context& p, const attributes& a) {
     return detail::copy_diagonals(p, a.offset, true);

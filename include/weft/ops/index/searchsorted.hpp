@@ -22,6 +22,7 @@ struct sorted_rows_differ
 template <class T>
 struct searchsorted_op {
   static constexpr const char* name = "searchsorted";
+  static constexpr const char* onnx = "searchsorted()";
   struct attributes {
     attribute<bool> right;
   };
