@@ -23,6 +23,13 @@ void product(const matmul_shape& s, const T* a, const T* b, T* c, T* scratch) {
       });
 }
 
+/// Computes a product of at most two rows, which reads b once. A session's kernel stops at AVX2, with the same bits.
+template <class T>
+void row_product(const matmul_shape& s, const T* a, const T* b, T* c) {
+  const auto left = weft::detail::operand_a(s, a);
+  multiversioned(weft::detail::matmul_rows_of_c<T>{s.m, s.n, s.k, T(1), left, b, s.n, c, s.n, false});
+}
+
 /// Computes `all.count` products, in the panels of a session's kernel if an expression follows (`followed`).
 template <class T>
 void products(const matmul_batch& all, bool followed, const T* a, const T* b, T* c, T* scratch) {

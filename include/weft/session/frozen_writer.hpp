@@ -729,11 +729,6 @@ class frozen_writer {
 
   // ---- other kernels ----
 
-  template <class F>
-  frozen_number field(const F& f) {
-    return frozen_number(f);
-  }
-
   void matmul(const call& c, bool followed) {
     needs(product_header);
     const auto t = attributes_of<matmul_op<float>>(c.node);
@@ -742,12 +737,15 @@ class frozen_writer {
     const auto one = [&](auto member) { return size(frozen_number([&](std::size_t q) { return member(of[q]); })); };
     const matmul_shape& s = of[0].each;
     const bool ta = t.transpose_a, tb = t.transpose_b;
-    const bool fixed = extent_.empty(), is_double = c.out().type == dtype::float64;
+    bool fixed = true;
+    for (const matmul_batch& b : of)
+      fixed = fixed && b.each.m == s.m && b.each.n == s.n && b.each.k == s.k && b.count == of[0].count;
+    const bool is_double = c.out().type == dtype::float64;
     const std::size_t element = is_double ? 8 : 4;
-    const bool streams = fixed && ((tb && !ta && s.m == 1) || (!tb && s.m <= 2));
+    const bool rows = fixed && !tb && (s.m <= 2 || (s.k == 1 && s.n >= 32)), dots = fixed && tb && !ta && s.m == 1;
     const bool in_place = fixed && !tb && matmul_strips(s) == 1 && s.n * element >= 128 &&
                           (s.m < 48 || s.n * s.k * element <= (std::size_t{1} << 18));
-    const bool packs = !streams && !in_place;
+    const bool packs = !rows && !dots && !in_place;
     if (packs)
       reserve_scratch((is_double ? matmul_packed_elements<double>(s.n, s.k) : matmul_packed_elements<float>(s.n, s.k)) *
                       element);
@@ -757,7 +755,9 @@ class frozen_writer {
     shape += "}";
     const std::string memory =
         packs ? str_cat({"reinterpret_cast<", type_name(c.out().type), "*>(scratch)"}) : "nullptr";
-    const std::string operands = str_cat({input(c, 0), ", ", input(c, 1), ", ", output(c), ", ", memory});
+    const std::string arrays = str_cat({input(c, 0), ", ", input(c, 1), ", ", output(c)}), operands = arrays + ", " + memory;
+    if (rows && of[0].count == 1)
+      return line({"frozen::row_product<", type_name(c.out().type), ">(", shape, ", ", arrays, ");"});
     const bool single = fixed && of[0].count == 1 && (!followed || matmul_panels<float>(s, 1, of[0].outer) == 1);
     if (single) return line({"frozen::product<", type_name(c.out().type), ">(", shape, ", ", operands, ");"});
     line({"frozen::products<", type_name(c.out().type), ">({", shape, ", ", one([](auto& b) { return b.count; }), ", ",
