@@ -46,4 +46,46 @@ void products(const matmul_batch& all, bool followed, const T* a, const T* b, T*
   }
 }
 
+/// Weights as 8-bit integers: element (p, j) of the matrix is values[p * n + j] * scales[j].
+struct quantized {
+  const std::int8_t* values;
+  const float* scales;
+};
+
+/// Writes the elements of a matrix in rows of `stride` elements, followed by zeros.
+inline void dequantize(const quantized& from, float* to, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  multiversioned_up_to_avx2([=] {
+    for (std::int64_t p = 0; p < rows; ++p) {
+      const std::int8_t* const row = from.values + p * columns;
+      float* const out = to + p * stride;
+      WEFT_VECTORIZE
+      for (std::int64_t j = 0; j < columns; ++j) out[j] = static_cast<float>(row[j]) * from.scales[j];
+      for (std::int64_t j = columns; j < stride; ++j) out[j] = 0;
+    }
+  });
+}
+
+/// Computes a product of few rows with a quantized matrix, which is read once for each row.
+inline void quantized_product(const matmul_shape& s, const float* a, const quantized& b, float* c) {
+  multiversioned([=] {
+    const std::size_t n = s.n, k = s.k;
+    for (std::size_t i = 0; i < s.m; ++i) {
+      float* const out = c + i * n;
+      const std::int8_t* q = b.values;
+      for (std::size_t j = 0; j < n; ++j) out[j] = 0;
+      std::size_t p = 0;
+      for (; p + 4 <= k; p += 4, q += 4 * n) {
+        const float* const x = a + i * k + p;
+        WEFT_VECTORIZE
+        for (std::size_t j = 0; j < n; ++j)
+          out[j] += x[0] * static_cast<float>(q[j]) + x[1] * static_cast<float>(q[n + j]) +
+                    x[2] * static_cast<float>(q[2 * n + j]) + x[3] * static_cast<float>(q[3 * n + j]);
+      }
+      for (; p < k; ++p, q += n)
+        for (std::size_t j = 0; j < n; ++j) out[j] += a[i * k + p] * static_cast<float>(q[j]);
+      for (std::size_t j = 0; j < n; ++j) out[j] *= b.scales[j];
+    }
+  });
+}
+
 }  // namespace weft::frozen

@@ -23,9 +23,13 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Where the weights of a frozen model are: in its header, or in a file beside it (`model.hpp` and `model.weights`),
-/// which the program reads with the function `load` of the header.
-enum class frozen_weights : unsigned char { in_header, in_file };
+/// The weights of a frozen model.
+enum class frozen_weights : unsigned char {
+  in_header,  ///< in the header
+  in_file,    ///< in a file beside it, model.weights for model.hpp, which the program reads by the header's `load`
+  int8,       ///< in the header; float weights of products and convolutions as 8-bit integers with a scale for each
+              ///< output channel. Values are float, and results differ from the session's
+};
 
 /// Options of `freeze`.
 struct freeze_options {
@@ -358,7 +362,7 @@ class frozen_writer {
       append(values, {number(v.type, element), i + 1 == rows * stride ? "" : ", "});
     }
     const std::string extents = g_.to_string(v.extents);
-    if (options_.weights == frozen_weights::in_header) {
+    if (options_.weights != frozen_weights::in_file) {
       append(weights_, {"/// ", what, " ", extents, stride == columns ? "" : ", rows padded to whole vectors",
                         "\nalignas(64) inline const ", type_name(v.type), " ", name, "[] = {\n    ",
                         rows * stride != 0 ? values : "0", "};\n"});
@@ -749,6 +753,8 @@ class frozen_writer {
     if (packs)
       reserve_scratch((is_double ? matmul_packed_elements<double>(s.n, s.k) : matmul_packed_elements<float>(s.n, s.k)) *
                       element);
+    if (options_.weights == frozen_weights::int8 && !is_double && !ta && of[0].count == 1)
+      if (const std::byte* const w = weight(c.at[0].input_slots[1])) return quantized_matmul(c, of, w);
     std::string shape = str_cat({"{", one([](auto& b) { return b.each.m; }), ", ",
                                  one([](auto& b) { return b.each.n; }), ", ", one([](auto& b) { return b.each.k; })});
     if (ta || tb) append(shape, {ta ? ", true" : ", false", tb ? ", true" : ", false"});
@@ -762,6 +768,53 @@ class frozen_writer {
     if (single) return line({"frozen::product<", type_name(c.out().type), ">(", shape, ", ", operands, ");"});
     line({"frozen::products<", type_name(c.out().type), ">({", shape, ", ", one([](auto& b) { return b.count; }), ", ",
           one([](auto& b) { return b.outer; }), "}, ", followed ? "true, " : "false, ", operands, ");"});
+  }
+
+  /// Writes the product with a quantized matrix: by its integers if it has few rows, otherwise by the floats that they
+  /// stand for.
+  void quantized_matmul(const call& c, const sequence<matmul_batch>& of, const std::byte* w) {
+    const matmul_shape& s = of[0].each;
+    const std::string b = quantize(c.at[0].input_slots[1], w, s.k, s.n, s.transpose_b);
+    const std::string m = size(frozen_number([&](std::size_t q) { return of[q].each.m; }));
+    if (s.m <= 4)
+      return line({"frozen::quantized_product({", m, ", ", s.n, ", ", s.k, "}, ", input(c, 0), ", ", b, ", ", output(c),
+                   ");"});
+    const std::size_t bytes = (s.k * s.n * sizeof(float) + 63) / 64 * 64;
+    reserve_scratch(bytes + matmul_packed_elements<float>(s.n, s.k) * sizeof(float));
+    line({"frozen::dequantize(", b, ", reinterpret_cast<float*>(scratch), ", s.k, ", ", s.n, ", ", s.n, ");"});
+    line({"frozen::product<float>({", m, ", ", s.n, ", ", s.k, "}, ", input(c, 0),
+          ", reinterpret_cast<const float*>(scratch), ", output(c), ", reinterpret_cast<float*>(scratch + ", bytes, "));"});
+  }
+  /// Adds a matrix as integers and scales; returns the expression for both.
+  std::string quantize(std::uint32_t buffer, const std::byte* at, std::size_t rows, std::size_t columns,
+                       bool transposed) {
+    std::string name = padded_filters(buffer);
+    if (name.empty()) {
+      const std::string of = step_.made->name(owner(buffer));
+      name = unique(of);
+      padded_.push_back({buffer, name});
+      const auto element = [&](std::size_t p, std::size_t j) {
+        float x;
+        __builtin_memcpy(&x, at + 4 * (transposed ? j * rows + p : p * columns + j), sizeof x);
+        return x;
+      };
+      sequence<float> scales;
+      sequence<std::int8_t> integers(rows * columns);
+      for (std::size_t j = 0; j < columns; ++j) {
+        float most = 0;
+        for (std::size_t p = 0; p < rows; ++p)
+          if (const float x = math::abs(element(p, j)); x > most) most = x;
+        scales.push_back(most > 0 ? most / 127 : 1);
+        for (std::size_t p = 0; p < rows; ++p)
+          integers[p * columns + j] = static_cast<std::int8_t>(__builtin_rintf(element(p, j) / scales[j]));
+      }
+      const auto add = [&](const std::string& id, dtype type, const weft::shape& s, const void* data) {
+        add_weights(id, of, {type, s}, static_cast<const std::byte*>(data), s.elements(), s.elements());
+      };
+      add(name, dtype::int8, weft::shape(rows, columns), integers.data());
+      add(unique(name + "_scales"), dtype::float32, weft::shape(columns), scales.data());
+    }
+    return str_cat({"frozen::quantized{", name, ", ", name, "_scales}"});
   }
 
   std::string shape_text(const sequence<convolution_shape>& of) const {
@@ -800,16 +853,23 @@ class frozen_writer {
         (s.out_width - 1) * s.stride_width + (s.window_width - 1) * s.dilation_width + 1};
     const std::size_t image_bytes = (image.elements() * element + 63) / 64 * 64;
     std::string filters;
-    if (stride == columns) {
+    const std::byte* const known = weight(c.at[0].input_slots[1]);
+    if (known && options_.weights == frozen_weights::int8 && element == 4) {
+      needs(product_header);
+      filters = str_cat({"reinterpret_cast<float*>(scratch + ", image_bytes, ")"});
+      line({"frozen::dequantize(", quantize(c.at[0].input_slots[1], known, rows, columns, false), ", ", filters, ", ", rows,
+            ", ", columns, ", ", stride, ");"});
+      reserve_scratch(image_bytes + rows * stride * element);
+    } else if (stride == columns) {
       filters = input(c, 1);
       reserve_scratch(image_bytes);
-    } else if (const std::uint32_t b = c.at[0].input_slots[1]; const std::byte* const at = weight(b)) {
+    } else if (const std::uint32_t b = c.at[0].input_slots[1]; known) {
       filters = padded_filters(b);
       if (filters.empty()) {
         const std::uint32_t n = owner(b);
         filters = unique(step_.made->name(n));
         padded_.push_back({b, filters});
-        add_weights(filters, step_.made->name(n), c.declared[1], at, columns, stride);
+        add_weights(filters, step_.made->name(n), c.declared[1], known, columns, stride);
       }
       reserve_scratch(image_bytes);
     } else {  // computed filters
