@@ -147,8 +147,8 @@ void run(const flags& f, bool usual) {
 
   const std::uintmax_t bytes = compile(f, folder), bytes_of_int8 = compile(f, folder / "int8");
   const outcome o = run_program(folder, folder, expected, labels);
-  std::printf("float: %ju bytes, test accuracy %.4f; %zu of %zu scores differ from the session's, by at most %.2g\n", bytes,
-              o.accuracy, o.differing, expected.size(), o.largest);
+  std::printf("float: %ju bytes, test accuracy %.4f; %zu of %zu scores differ from the session's, by at most %.2g\n",
+              bytes, o.accuracy, o.differing, expected.size(), o.largest);
   const outcome of_int8 = run_program(folder, folder / "int8", expected, labels);
   std::printf("int8:  %ju bytes, test accuracy %.4f; scores differ by at most %.2g\n", bytes_of_int8, of_int8.accuracy,
               of_int8.largest);

@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <vector>
+#include <weft/device/cpu/definitions.hpp>
 #include <weft/device/gpu/matmul_tiled.hpp>
 #if defined(WEFT_HAS_CUBLASLT)
   #include <weft/device/gpu/matmul_cublaslt.hpp>

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 #include <weft/device/cpu/convolution.hpp>
+#include <weft/device/cpu/definitions.hpp>
 #include <weft/tensor/random.hpp>
 
 #include "sanitized.hpp"

@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 #include <vector>
+#include <weft/device/cpu/definitions.hpp>
 #include <weft/device/cpu/matmul.hpp>
 #include <weft/device/cpu/matmul_kernel.hpp>
 

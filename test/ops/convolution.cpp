@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 
+#include <weft/device/cpu/definitions.hpp>
 #include <weft/ops/reduce/batch_normalization.hpp>
 
 #include "errors.hpp"

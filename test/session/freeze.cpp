@@ -2,11 +2,19 @@
 // Frozen models have the bits of the session. Each case freezes a step into a header and writes the fed and fetched
 // values to files; one program includes all headers, runs them and compares bytes. It is compiled without exceptions
 // and run-time type information, by the compiler and the optimization of this test, and counts allocations.
+
+// Sessions with oneDNN or a BLAS have other bits.
+#undef WEFT_HAS_DNNL
+#undef WEFT_HAS_CBLAS
+#undef WEFT_SEPARATE_COMPILATION
+
 #include <boost/test/unit_test.hpp>
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -24,6 +32,7 @@
 #include <weft/ops/elementwise/activations.hpp>
 #include <weft/ops/images/conv1d.hpp>
 #include <weft/ops/index/gather.hpp>
+#include <weft/ops/index/sort.hpp>
 #include <weft/ops/reduce/argmax.hpp>
 #include <weft/session/freeze.hpp>
 #include <weft/weft.hpp>
@@ -120,7 +129,8 @@ std::string type_of(const X&) {
 /// Freezes a step and runs it in the session, for each size of the named extent, if there is one.
 template <class... F, class... P>
 void check(frozen_programs& all, const std::string& name, session& s, const fetch_list<F...>& fetches,
-           const feed_list<P...>& feeds, std::vector<int> sizes = {0}, freeze_options o = {}, int modulus = 5) {
+           const feed_list<P...>& feeds, std::vector<int> sizes = {0}, freeze_options o = {}, double tolerance = 0) {
+  constexpr int modulus = 5;
   BOOST_TEST_CONTEXT(name) {
     for (const int n : sizes) o.most = std::max<std::int64_t>(o.most, n);
     const std::string base = all.folder + "/" + name;
@@ -167,8 +177,8 @@ void check(frozen_programs& all, const std::string& name, session& s, const fetc
           declared += "    const auto out" + i + " = read<" + type_of(y) + ">(\"" + files + ".out" + i +
                       "\"); const auto got" + i + " = like(out" + i + ");\n";
           arguments += ", got" + i + ".get()";
-          compared +=
-              "    same(out" + i + ", got" + i + ", \"" + name + " " + std::to_string(n) + " output " + i + "\");\n";
+          compared += "    same(out" + i + ", got" + i + ", \"" + name + " " + std::to_string(n) + " output " + i +
+                      "\", " + std::to_string(tolerance) + ");\n";
         };
         std::apply([&](const auto&... y) { (output(y), ...); }, outputs);
         const std::string call = name + "::predict(" + (n ? std::to_string(n) + ", " : "") + arguments + ")";
@@ -218,9 +228,13 @@ template <class T> array<T> read(const char* path) {
 template <class T> array<T> like(const array<T>& a) {
   return {static_cast<T*>(std::aligned_alloc(64, (static_cast<std::size_t>(a.count) * sizeof(T) / 64 + 1) * 64)), a.count};
 }
-template <class T> void same(const array<T>& want, const array<T>& got, const char* what) {
+template <class T> bool differ(T a, T b, double tolerance) {
+  const double d = static_cast<double>(a) - static_cast<double>(b);
+  return std::memcmp(&a, &b, sizeof(T)) != 0 && !(d <= tolerance && -d <= tolerance && tolerance > 0);
+}
+template <class T> void same(const array<T>& want, const array<T>& got, const char* what, double tolerance) {
   for (long i = 0; i < want.count; ++i)
-    if (std::memcmp(&want.data[i], &got.data[i], sizeof(T)) != 0 && (want.data[i] == want.data[i] || got.data[i] == got.data[i])) {
+    if (differ(want.data[i], got.data[i], tolerance)) {
       ++failures;
       std::printf("wrong: %s, element %ld of %ld: %.9g, not %.9g\n", what, i, want.count, static_cast<double>(got.data[i]), static_cast<double>(want.data[i]));
       return;
@@ -309,6 +323,8 @@ BOOST_AUTO_TEST_CASE(networks) {
   check(all, "lenets", s, fetch(d), feed(images), {1, 2, 8});
   check(all, "lenet_file", s, fetch(c), feed(image), {0}, {.weights = frozen_weights::in_file});
   check(all, "normal", s, fetch(e), feed(image));
+  check(all, "lenet_int8", s, fetch(c), feed(image), {0}, {.weights = frozen_weights::int8}, 0.02);
+  check(all, "mlps_int8", s, fetch(b), feed(images), {1, 3, 64}, {.weights = frozen_weights::int8}, 0.2);
   run(all);
 }
 
@@ -342,4 +358,52 @@ BOOST_AUTO_TEST_CASE(sequences) {
   session t{g, {.threads = 1}};
   check(all, "block", t, fetch(block), feed(ids), {1, 2, 9});
   run(all);
+}
+
+// The kernels of a model are at most 3,000 lines.
+BOOST_AUTO_TEST_CASE(headers_are_small) {
+  frozen_programs all;
+  graph g;
+  auto image = placeholder<float, dims<1, 12, 12, 1>>(g, "image");
+  nn::conv2d<3, 4> conv{.activation = nn::relu};
+  nn::dense<10> out;
+  auto scores = softmax(out(nn::flatten()(max_pool2d<2>(conv(image)))));
+  session s{g, {.threads = 1}};
+  freeze(all.folder + "/small.hpp", s, fetch(scores), feed(image));
+  std::FILE* const lines = ::popen(
+      (WEFT_TEST_COMPILER " -std=c++20 -w -E -I" WEFT_TEST_INCLUDE " " + all.folder + "/small.hpp").c_str(), "r");
+  BOOST_REQUIRE(lines);
+  char line[4096];
+  bool ours = false;
+  long count = 0;
+  while (std::fgets(line, sizeof line, lines)) {
+    if (line[0] == '#')
+      ours = std::strstr(line, "/weft/");
+    else
+      count += ours && std::strspn(line, " \t\n") != std::strlen(line);
+  }
+  ::pclose(lines);
+  BOOST_TEST(count > 1000);
+  BOOST_TEST(count <= 3000);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_frozen_is_refused) {
+  graph g;
+  auto x = placeholder<float, dims<dyn<"batch">, 4>>(g, "x");
+  auto y = placeholder<float, dims<dyn<"time">, 4>>(g, "y");
+  auto w = variable<float, dims<4>>(g, "w", init::zeros{});
+  auto sorted = sort<1>(x);
+  session s{g, {.threads = 1}};
+  const auto refused = [&](const char* words, auto f) {
+    BOOST_CHECK_EXCEPTION(f(), error, [&](const error& e) {
+      BOOST_TEST_INFO(e.what());
+      return std::string(e.what()).find(words) != std::string::npos;
+    });
+  };
+  const std::string path = "/tmp/weft_refused.hpp";
+  refused("pass its maximum", [&] { freeze(path, s, fetch(x * 2.0f), feed(x)); });
+  refused("two named extents", [&] { freeze(path, s, fetch(sum(x) + sum(y)), feed(x, y), {.most = 4}); });
+  refused("sort has no frozen form", [&] { freeze(path, s, fetch(sorted), feed(x), {.most = 4}); });
+  refused("writes no variables", [&] { freeze(path, s, fetch(assign(w, mean<0>(x))), feed(x), {.most = 4}); });
+  refused("cannot write", [&] { freeze("/no/such/folder/x.hpp", s, fetch(x * 2.0f), feed(x), {.most = 4}); });
 }

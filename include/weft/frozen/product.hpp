@@ -23,11 +23,17 @@ void product(const matmul_shape& s, const T* a, const T* b, T* c, T* scratch) {
       });
 }
 
-/// Computes a product of at most two rows, which reads b once. A session's kernel stops at AVX2, with the same bits.
+/// Computes a product of at most two rows, which reads b once. A session stops at AVX2, with the same bits.
 template <class T>
 void row_product(const matmul_shape& s, const T* a, const T* b, T* c) {
-  const auto left = weft::detail::operand_a(s, a);
-  multiversioned(weft::detail::matmul_rows_of_c<T>{s.m, s.n, s.k, T(1), left, b, s.n, c, s.n, false});
+  multiversioned(
+      weft::detail::matmul_rows_of_c<T>{s.m, s.n, s.k, T(1), weft::detail::operand_a(s, a), b, s.n, c, s.n, false});
+}
+/// The same for rows that fit into the registers of AVX-512.
+template <class T>
+void whole_row_product(const matmul_shape& s, const T* a, const T* b, T* c) {
+  weft::detail::matmul_stream(
+      weft::detail::matmul_rows_of_c<T>{s.m, s.n, s.k, T(1), weft::detail::operand_a(s, a), b, s.n, c, s.n, false});
 }
 
 /// Computes `all.count` products, in the panels of a session's kernel if an expression follows (`followed`).

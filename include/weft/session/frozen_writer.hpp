@@ -761,9 +761,13 @@ class frozen_writer {
     shape += "}";
     const std::string memory =
         packs ? str_cat({"reinterpret_cast<", type_name(c.out().type), "*>(scratch)"}) : "nullptr";
-    const std::string arrays = str_cat({input(c, 0), ", ", input(c, 1), ", ", output(c)}), operands = arrays + ", " + memory;
+    const std::string arrays = str_cat({input(c, 0), ", ", input(c, 1), ", ", output(c)}),
+                      operands = arrays + ", " + memory;
+    const std::size_t step = matmul_whole_rows<float>::step * 4 / element;
+    const bool whole = s.m <= 2 && s.n % step == 0 && s.n <= 4 * step;
     if (rows && of[0].count == 1)
-      return line({"frozen::row_product<", type_name(c.out().type), ">(", shape, ", ", arrays, ");"});
+      return line({whole ? "frozen::whole_row_product<" : "frozen::row_product<", type_name(c.out().type), ">(", shape,
+                   ", ", arrays, ");"});
     const bool single = fixed && of[0].count == 1 && (!followed || matmul_panels<float>(s, 1, of[0].outer) == 1);
     if (single) return line({"frozen::product<", type_name(c.out().type), ">(", shape, ", ", operands, ");"});
     line({"frozen::products<", type_name(c.out().type), ">({", shape, ", ", one([](auto& b) { return b.count; }), ", ",
@@ -777,13 +781,14 @@ class frozen_writer {
     const std::string b = quantize(c.at[0].input_slots[1], w, s.k, s.n, s.transpose_b);
     const std::string m = size(frozen_number([&](std::size_t q) { return of[q].each.m; }));
     if (s.m <= 4)
-      return line({"frozen::quantized_product({", m, ", ", s.n, ", ", s.k, "}, ", input(c, 0), ", ", b, ", ", output(c),
-                   ");"});
+      return line(
+          {"frozen::quantized_product({", m, ", ", s.n, ", ", s.k, "}, ", input(c, 0), ", ", b, ", ", output(c), ");"});
     const std::size_t bytes = (s.k * s.n * sizeof(float) + 63) / 64 * 64;
     reserve_scratch(bytes + matmul_packed_elements<float>(s.n, s.k) * sizeof(float));
     line({"frozen::dequantize(", b, ", reinterpret_cast<float*>(scratch), ", s.k, ", ", s.n, ", ", s.n, ");"});
     line({"frozen::product<float>({", m, ", ", s.n, ", ", s.k, "}, ", input(c, 0),
-          ", reinterpret_cast<const float*>(scratch), ", output(c), ", reinterpret_cast<float*>(scratch + ", bytes, "));"});
+          ", reinterpret_cast<const float*>(scratch), ", output(c), ", reinterpret_cast<float*>(scratch + ", bytes,
+          "));"});
   }
   /// Adds a matrix as integers and scales; returns the expression for both.
   std::string quantize(std::uint32_t buffer, const std::byte* at, std::size_t rows, std::size_t columns,
@@ -857,8 +862,8 @@ class frozen_writer {
     if (known && options_.weights == frozen_weights::int8 && element == 4) {
       needs(product_header);
       filters = str_cat({"reinterpret_cast<float*>(scratch + ", image_bytes, ")"});
-      line({"frozen::dequantize(", quantize(c.at[0].input_slots[1], known, rows, columns, false), ", ", filters, ", ", rows,
-            ", ", columns, ", ", stride, ");"});
+      line({"frozen::dequantize(", quantize(c.at[0].input_slots[1], known, rows, columns, false), ", ", filters, ", ",
+            rows, ", ", columns, ", ", stride, ");"});
       reserve_scratch(image_bytes + rows * stride * element);
     } else if (stride == columns) {
       filters = input(c, 1);

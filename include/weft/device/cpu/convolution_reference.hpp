@@ -9,27 +9,6 @@
 WEFT_QUIET_BEGIN
 namespace weft {
 
-/// The definition of a convolution, against which all implementations are tested.
-template <class T>
-void convolution_naive(const convolution_shape& s, const T* images, const T* filters, T* result) {
-  for (std::int64_t n = 0; n < s.batch; ++n)
-    for (std::int64_t y = 0; y < s.out_height; ++y)
-      for (std::int64_t x = 0; x < s.out_width; ++x)
-        for (std::int64_t o = 0; o < s.filters; ++o) {
-          T sum = 0;
-          for (std::int64_t r = 0; r < s.window_height; ++r)
-            for (std::int64_t q = 0; q < s.window_width; ++q) {
-              const std::int64_t i = y * s.stride_height - s.pad_top + r * s.dilation_height;
-              const std::int64_t j = x * s.stride_width - s.pad_left + q * s.dilation_width;
-              if (i < 0 || i >= s.height || j < 0 || j >= s.width) continue;
-              for (std::int64_t c = 0; c < s.channels; ++c)
-                sum += images[((n * s.height + i) * s.width + j) * s.channels + c] *
-                       filters[((r * s.window_width + q) * s.channels + c) * s.filters + o];
-            }
-          *result++ = sum;
-        }
-}
-
 // The kernels. A convolution is a matrix product whose left rows overlap: the window of a pixel consists of a few runs
 // of adjacent elements, one for each row of the window, and needs no copy. A tile of rows x (vectors * lanes) results
 // stays in registers while the runs pass. Pointers give the rows, which can therefore be anywhere: pixels of the image,

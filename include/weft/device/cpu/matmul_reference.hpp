@@ -60,22 +60,6 @@ bool adds_to(T* c, std::size_t m, std::size_t n, std::size_t ldc, T beta) {
 
 }  // namespace detail
 
-/// The definition of a matrix product, against which all implementations are tested.
-template <class T>
-void matmul_naive(const matmul_shape& s, accumulator<T> alpha, const T* a, const T* b, accumulator<T> beta, T* c) {
-  using sum_type = accumulator<T>;
-  const auto left = detail::operand_a(s, a);
-  const auto right = detail::operand_b(s, b);
-  for (std::size_t i = 0; i < s.m; ++i)
-    for (std::size_t j = 0; j < s.n; ++j) {
-      sum_type sum = 0;
-      for (std::size_t p = 0; p < s.k; ++p)
-        sum += static_cast<sum_type>(*left.at(i, p).data) * static_cast<sum_type>(*right.at(p, j).data);
-      T& to = c[i * s.n + j];
-      to = beta == 0 ? alpha * sum : alpha * sum + beta * static_cast<sum_type>(to);
-    }
-}
-
 // The kernels. A tile of rows x (vectors * lanes) elements of C stays in registers while k runs: each p multiplies that
 // many broadcasts of A by that many loads of B. Every element is one chain of multiply-adds in the order of k,
 // whichever tile contains it, so a block's bits do not depend on the positions of the tiles. The shape determines the

@@ -4,7 +4,7 @@
 #include <string>
 
 #include <weft/device/cpu/chunks.hpp>
-#include <weft/device/cpu/layer_normalization.hpp>
+#include <weft/device/cpu/layer_normalization_gradient.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/tensor.hpp>

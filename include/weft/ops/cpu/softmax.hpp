@@ -3,7 +3,7 @@
 
 #include <weft/device/axis_rows.hpp>
 #include <weft/device/cpu/chunks.hpp>
-#include <weft/device/cpu/softmax.hpp>
+#include <weft/device/cpu/cross_entropy.hpp>
 #include <weft/device/softmax.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>
