@@ -441,7 +441,7 @@ void importer::import_node(const onnx::node& n) {
       cpp_type(v->type);
       if (v->rank() > 8) c.refuse("a result has more than 8 axes");
     }
-  if (c.out.empty() || !c.out[0] || c.out[0]->known()) return;
+  if (c.done || c.out.empty() || !c.out[0] || c.out[0]->known()) return;
   value& y = *c.out[0];
   if (c.out.size() == 1 && (y.type == int64 || y.type == int32 || y.type == boolean))
     if (auto known = evaluate(c)) {
@@ -479,17 +479,21 @@ value& importer::declared(const std::string& name) {
   return *v;
 }
 
+void importer::keep_read(std::vector<statement>& all, std::set<std::string, std::less<>>& read) {
+  for (std::size_t i = all.size(); i-- > 0;) {
+    const auto& names = all[i].names;
+    if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return read.count(name) > 0; }))
+      for_each_word(all[i].text, [&](std::string_view word) { read.insert(std::string(word)); });
+    else
+      all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
 void importer::remove_unused() {
   std::set<std::string, std::less<>> read;
   const auto note = [&](std::string_view word) { read.insert(std::string(word)); };
   for (const std::string& text : returned) for_each_word(text, note);
-  for (std::size_t i = statements.size(); i-- > 0;) {
-    const auto& names = statements[i].names;
-    if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return read.count(name) > 0; }))
-      for_each_word(statements[i].text, note);
-    else
-      statements.erase(statements.begin() + static_cast<std::ptrdiff_t>(i));
-  }
+  keep_read(statements, read);
   std::erase_if(members, [&](const member& m) { return !read.count(m.name); });
   uses_graph = read.count("g") > 0;
   if (uses_graph) read.insert(first_input);

@@ -341,6 +341,12 @@ class importer : public body {
   void need(std::string_view header) {
     if (!header.empty()) headers.insert(std::string(header));
   }
+  /// Imports the nodes of a subgraph, whose inputs are the arguments, and returns its outputs.
+  std::vector<value*> import_graph(const weft::onnx::graph& g, const std::vector<value*>& arguments);
+  /// Imports a subgraph as a lambda. Arguments that are not known are its parameters. `results` are its outputs; the
+  /// lambda returns `first_result`, if there is one, and all from number `skipped` on, in a tuple if asked.
+  std::string lambda(const weft::onnx::graph& g, const std::vector<value*>& arguments, std::vector<value*>& results,
+                     bool tuple = false, const std::string& first_result = "", std::size_t skipped = 0);
   const std::string& any_input() const { return first_input; }
   /// Returns true if the channels of the value should be last: convolutions read or compute it.
   bool wants_channels_last(const value& v) const { return last_.count(v.name) > 0; }
@@ -367,6 +373,8 @@ class importer : public body {
   void import_node(const weft::onnx::node& n);
   value& declared(const std::string& name);
   void remove_unused();
+  /// Keeps the statements whose names are read, and adds what they read.
+  static void keep_read(std::vector<statement>& all, std::set<std::string, std::less<>>& read);
   void find_blocks();
   std::vector<std::size_t> order_of_nodes();
   void import_block(block& b);
@@ -375,6 +383,8 @@ class importer : public body {
   std::vector<std::unique_ptr<value>> reordered_;
   std::vector<weft::onnx::node> nodes_;
   std::vector<std::unique_ptr<weft::onnx::tensor_value>> read_;
+  std::vector<std::unique_ptr<weft::onnx::node>> nodes_read_;  ///< of subgraphs
+  int depth_ = 0, graphs_ = 0;
   std::set<std::string> last_, reserved_;
   std::vector<std::size_t> block_of_;  ///< the block of each node, counted from 1; 0: none
   std::string path_;                   ///< of the node that is imported
@@ -472,6 +482,7 @@ class call {
   bool numbers_allowed = false;    ///< an operand may be a C++ number
   bool last_order = false;         ///< of an elementwise operation: the channels of its operands are last
   bool tuple = false;              ///< the text has several results
+  bool done = false;               ///< the rule has given the results their texts
   std::vector<std::string> texts;  ///< one for each result, in place of `text`
 
  private:

@@ -3,6 +3,7 @@
 
 #include "operators_arrays.hpp"
 #include "operators_attention.hpp"
+#include "operators_control.hpp"
 #include "operators_elementwise.hpp"
 #include "operators_images.hpp"
 #include "operators_index.hpp"
@@ -21,6 +22,7 @@ void for_each_row(const std::function<void(const row&)>& f) {
   };
   each(array_rows);
   each(attention_rows);
+  each(control_rows);
   each(elementwise_rows);
   each(image_rows);
   each(index_rows);

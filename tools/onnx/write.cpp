@@ -14,6 +14,8 @@ constexpr std::size_t width = 120;
 /// Breaks a line that is too long after a comma or an operator, outside of inner brackets if possible.
 std::string wrapped(std::string line) {
   std::string done;
+  if (const std::size_t end = line.find('\n'); end != line.npos)  // a lambda
+    return wrapped(line.substr(0, end)) + wrapped(line.substr(end + 1));
   if (const std::size_t comment = line.find(";  // "); comment != line.npos && line.size() > width) {
     done = std::string(line.find_first_not_of(' '), ' ') + line.substr(comment + 3) + "\n";
     line.erase(comment + 1);
@@ -94,7 +96,8 @@ std::string struct_text(const body& of, const std::string& name, bool comments) 
     for (std::size_t i = 1; i < s.names.size(); ++i) names += ", " + s.names[i];
     if (s.names.size() > 1) names = "[" + names + "]";
     const std::string line = "    const auto " + names + " = " + s.text + ";";
-    if (s.comment.empty() || !comments || line.size() + 5 + s.comment.size() <= width)
+    const bool fits = line.size() + 5 + s.comment.size() <= width && line.find('\n') == line.npos;
+    if (s.comment.empty() || !comments || fits)
       text += wrapped(line + (s.comment.empty() || !comments ? "" : "  // " + s.comment));
     else
       text += "    // " + s.comment + "\n" + wrapped(line);
