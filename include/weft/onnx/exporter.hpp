@@ -108,7 +108,7 @@ class exporter {
   std::int64_t known(std::int64_t extent) const;
   /// Returns a value of the extent for computations that do not depend on it.
   std::int64_t sample(std::int64_t extent) const;
-  std::string unique(const std::string& name);
+  std::string unique(const std::string& name) { return unique(name, names_); }
   std::string name_of(const scope& s, std::uint32_t node) const;
   value_info described(const std::string& name, const weft::value_info& v, const layout& order = {}) const;
   [[noreturn]] void refuse(const scope& s, const std::string& why) const;
@@ -117,7 +117,8 @@ class exporter {
  private:
   friend struct exported_call;
   shared_value held(const scope& s, std::uint32_t n);
-  void add_node(scope& s, std::uint32_t n);
+  static std::string unique(const std::string& name, std::set<std::string>& taken);
+  void name_result(scope& s, std::uint32_t n, std::size_t first);
   std::string dimension(std::int64_t code);
   std::string polynomial(const extent_definition& d);
 
@@ -125,7 +126,7 @@ class exporter {
   model& model_;
   const weft::graph& top_;
   extent_bindings fixed_;
-  std::set<std::string> names_;
+  std::set<std::string> names_, node_names_;
   std::map<std::pair<int, std::string>, std::string> constants_;
   std::map<std::int64_t, std::string> dimensions_;
   std::vector<shared_value> all_;  // in the main graph
@@ -161,13 +162,13 @@ void export_form(const exported_call&, const char* form);
 
 inline bool is_same_order(const layout& order) {
   for (std::size_t i = 0; i < order.size(); ++i)
-    if (order[i] != static_cast<std::int64_t>(i)) return false;
+    if (order[i] != std::int64_t(i)) return false;
   return true;
 }
 /// Returns the place of Weft's axis in a value of this order.
 inline std::int64_t axis_in(const layout& order, std::int64_t axis) {
   for (std::size_t i = 0; i < order.size(); ++i)
-    if (order[i] == axis) return static_cast<std::int64_t>(i);
+    if (order[i] == axis) return std::int64_t(i);
   return axis;
 }
 
@@ -178,9 +179,9 @@ inline std::vector<std::int64_t> counted(std::size_t count, std::int64_t from = 
   return all;
 }
 
-inline std::string exporter::unique(const std::string& name) {
+inline std::string exporter::unique(const std::string& name, std::set<std::string>& taken) {
   std::string free = name.empty() ? "value" : name;
-  for (int k = 1; !names_.insert(free).second; ++k) free = str_cat({name, "_", k});
+  for (int k = 1; !taken.insert(free).second; ++k) free = str_cat({name, "_", k});
   return free;
 }
 
@@ -224,7 +225,7 @@ inline value_info exporter::described(const std::string& name, const weft::value
   info.type = type_of(v.type);
   info.has_shape = true;
   for (std::size_t i = 0; i < v.extents.rank; ++i) {
-    const std::int64_t extent = known(v.extents[order.empty() ? i : static_cast<std::size_t>(order[i])]);
+    const std::int64_t extent = known(v.extents[order.empty() ? i : std::size_t(order[i])]);
     info.extents.push_back(extent >= 0 ? onnx::dimension{extent, {}} : onnx::dimension{-1, top_.extent_name(extent)});
   }
   return info;
@@ -237,7 +238,7 @@ inline std::string exporter::add(graph& to, const char* operation, std::vector<s
   n.inputs = std::move(inputs);
   n.attributes = std::move(attributes);
   for (std::size_t o = 0; o < outputs; ++o) n.outputs.push_back(unique(operation));
-  n.name = n.outputs[0];
+  n.name = unique(operation, node_names_);
   to.nodes.push_back(std::move(n));
   return to.nodes.back().outputs[0];
 }
@@ -248,7 +249,7 @@ inline std::string exporter::constant(dtype type, std::vector<std::int64_t> exte
   t.name = unique(name);
   t.type = type_of(type);
   std::size_t bytes = size_of(type);
-  for (const std::int64_t n : extents) bytes *= static_cast<std::size_t>(n);
+  for (const std::int64_t n : extents) bytes *= std::size_t(n);
   t.extents = std::move(extents);
   t.bytes = {static_cast<const std::byte*>(data), bytes};
   model_.main.initializers.push_back(std::move(t));
@@ -269,8 +270,7 @@ inline std::string exporter::scalar(dtype type, std::uint64_t bits) {
 
 inline std::string exporter::number(dtype type, double x) {
   const bool is_real = type >= dtype::float16;
-  return scalar(
-      type, is_real ? weft::detail::element_bits(x, type) : static_cast<std::uint64_t>(static_cast<std::int64_t>(x)));
+  return scalar(type, is_real ? weft::detail::element_bits(x, type) : std::uint64_t(std::int64_t(x)));
 }
 
 inline std::string exporter::integers(const std::vector<std::int64_t>& all) {
@@ -278,7 +278,7 @@ inline std::string exporter::integers(const std::vector<std::int64_t>& all) {
   if (!all.empty()) std::memcpy(bytes.data(), all.data(), bytes.size());
   std::string& name = constants_[{-1, std::string(reinterpret_cast<char*>(bytes.data()), bytes.size())}];
   if (name.empty()) {
-    name = constant(dtype::int64, {static_cast<std::int64_t>(all.size())}, nullptr, "integers");
+    name = constant(dtype::int64, {std::int64_t(all.size())}, nullptr, "integers");
     model_.main.initializers.back().own(std::move(bytes));
   }
   return name;
@@ -320,7 +320,7 @@ inline std::string exporter::dimension(std::int64_t code) {
   for (const shared_value& v : all_)
     for (std::size_t i = 0; i < v->info.extents.rank; ++i)
       if (v->info.extents[i] == code && !v->data && !v->places.empty()) {
-        const std::int64_t axis = axis_in(v->order(), static_cast<std::int64_t>(i));
+        const std::int64_t axis = axis_in(v->order(), std::int64_t(i));
         return name = add(model_.main, "Shape", {v->places[0].name},
                           {attribute_of("start", axis), attribute_of("end", axis + 1)});
       }
@@ -371,16 +371,16 @@ inline std::string exporter::at(exported_value& v, layout order) {
       name = constant(v.info.type, from, v.data, v.name);
     } else {
       std::vector<std::size_t> steps(from.size(), 1), index(from.size(), 0);
-      for (std::size_t i = from.size(); i-- > 1;) steps[i - 1] = steps[i] * static_cast<std::size_t>(from[i]);
+      for (std::size_t i = from.size(); i-- > 1;) steps[i - 1] = steps[i] * std::size_t(from[i]);
       const std::size_t size = size_of(v.info.type), count = v.info.extents.elements();
-      for (const std::int64_t axis : order) to.push_back(from[static_cast<std::size_t>(axis)]);
+      for (const std::int64_t axis : order) to.push_back(from[std::size_t(axis)]);
       std::vector<std::byte> moved(count * size);
       for (std::size_t k = 0; k < count; ++k) {
         std::size_t place = 0;
-        for (std::size_t i = 0; i < order.size(); ++i) place += index[i] * steps[static_cast<std::size_t>(order[i])];
+        for (std::size_t i = 0; i < order.size(); ++i) place += index[i] * steps[std::size_t(order[i])];
         std::memcpy(&moved[k * size], v.data + place * size, size);
         for (std::size_t i = order.size(); i-- > 0;) {
-          if (static_cast<std::int64_t>(++index[i]) < to[i]) break;
+          if (std::int64_t(++index[i]) < to[i]) break;
           index[i] = 0;
         }
       }
@@ -389,8 +389,7 @@ inline std::string exporter::at(exported_value& v, layout order) {
     }
   } else if (added) {
     if (rank == 1) {  // [channels, 1, 1]
-      const std::size_t behind =
-          order.size() - 1 - static_cast<std::size_t>(axis_in(order, static_cast<std::int64_t>(added)));
+      const std::size_t behind = order.size() - 1 - std::size_t(axis_in(order, std::int64_t(added)));
       name = at(v, {});
       if (behind > 0) name = add(*v.home, "Unsqueeze", {name, integers(counted(behind, 1))});
     } else {
@@ -400,8 +399,9 @@ inline std::string exporter::at(exported_value& v, layout order) {
   } else {
     layout moved;
     for (std::size_t i = 0; i < rank; ++i)
-      moved.push_back(axis_in(v.order(), order.empty() ? static_cast<std::int64_t>(i) : order[i]));
+      moved.push_back(axis_in(v.order(), order.empty() ? std::int64_t(i) : order[i]));
     name = add(*v.home, "Transpose", {v.places[0].name}, {attribute_of("perm", moved)});
+    if (order.empty()) v.home->nodes.back().outputs[0] = name = unique(v.name);
   }
   v.places.push_back({order, name});
   return name;
@@ -424,9 +424,12 @@ inline shared_value exporter::held(const scope& s, std::uint32_t n) {
     v->info = session_.variable_info(n);
     const plan::variable_state& state = session_.state_of(n);
     if (!state.initialized) session_.initialize_variable(n);
-    v->owner = storage(v->info.bytes());
-    session_.read_variable(n, v->owner.data());
-    v->data = v->owner.data();
+    v->data = state.where.gpu ? nullptr : static_cast<const std::byte*>(state.data());
+    if (!v->data) {
+      v->owner = storage(v->info.bytes());
+      session_.read_variable(n, v->owner.data());
+      v->data = v->owner.data();
+    }
   }
   return v;
 }
@@ -485,21 +488,26 @@ inline void exporter::add_nodes(scope& s, const sequence<value>& results) {
     const exported_call call{*this, s, def, wanted[n], name_of(s, n)};
     const std::size_t first = s.to.nodes.size();
     export_form(call, def.op->onnx);
-    // The node that computes the result gets the name of Weft's node.
-    const auto made = s.values.find({n, 0});
-    if (made == s.values.end() || made->second->places.empty()) continue;
-    std::string& result = made->second->places[0].name;
-    for (std::size_t i = first; i < s.to.nodes.size(); ++i)
-      for (std::string& o : s.to.nodes[i].outputs) {
-        if (o != result) continue;
-        const std::string old = result;
-        result = o = s.to.nodes[i].name = unique(call.base);
-        for (std::size_t k = i + 1; k < s.to.nodes.size(); ++k)
-          for (std::string& in : s.to.nodes[k].inputs)
-            if (in == old) in = result;
-        i = s.to.nodes.size() - 1;
-        break;
-      }
+    name_result(s, n, first);
+  }
+}
+
+/// Gives the node that computes the first result the name of Weft's node, and the result, too, if its axes have Weft's
+/// order. `first`: the first node that belongs to Weft's.
+inline void exporter::name_result(scope& s, std::uint32_t n, std::size_t first) {
+  const auto made = s.values.find({n, 0});
+  if (made == s.values.end() || made->second->places.empty()) return;
+  auto& [order, name] = made->second->places[0];
+  for (std::size_t i = s.to.nodes.size(); i-- > first;) {
+    node& from = s.to.nodes[i];
+    if (from.outputs[0] != name) continue;
+    const std::string base = name_of(s, n), old = std::exchange(name, unique(order.empty() ? base : base + "/moved"));
+    from.name = unique(base, node_names_);
+    from.outputs[0] = name;
+    for (std::size_t k = i + 1; k < s.to.nodes.size(); ++k)
+      for (std::string& in : s.to.nodes[k].inputs)
+        if (in == old) in = name;
+    return;
   }
 }
 

@@ -31,9 +31,9 @@ class form_reader {
 
   std::string value() {
     skip();
-    if (*at_ >= 'a' && *at_ <= 'f' && !is_name(at_[1])) return operand_(static_cast<std::size_t>(*at_++ - 'a'));
+    if (*at_ >= 'a' && *at_ <= 'f' && !is_name(at_[1])) return operand_(std::size_t(*at_++ - 'a'));
     if (*at_ == '[') return call_.to.integers(list());
-    if (*at_ == '$') return call_.to.scalar(dtype::int64, static_cast<std::uint64_t>(integer()));
+    if (*at_ == '$') return call_.to.scalar(dtype::int64, std::uint64_t(integer()));
     if (is_number()) return call_.to.number(type_, number());
     const std::string name = word();
     if (name == "shape") return call_.to.extents(call_.def.outputs[0].extents);
@@ -75,8 +75,8 @@ class form_reader {
     return x;
   }
   std::int64_t integer() {
-    if (take('$')) return call_.word(static_cast<std::size_t>(number()));
-    return static_cast<std::int64_t>(number());
+    if (take('$')) return call_.word(std::size_t(number()));
+    return std::int64_t(number());
   }
   std::vector<std::int64_t> list() {
     std::vector<std::int64_t> all;
@@ -94,15 +94,13 @@ class form_reader {
     }
     if (take('@')) {
       const std::int64_t axis = integer();
-      return attribute_of(
-          of, axis_in(order_, axis < 0 ? axis + static_cast<std::int64_t>(call_.input(0).extents.rank) : axis));
+      return attribute_of(of, axis_in(order_, axis < 0 ? axis + std::int64_t(call_.input(0).extents.rank) : axis));
     }
     if (*at_ == '$') return attribute_of(of, integer());
     const char* const from = at_;
     const double x = number();
-    if (std::string_view(from, static_cast<std::size_t>(at_ - from)).find('.') != std::string_view::npos)
-      return attribute_of(of, x);
-    return attribute_of(of, static_cast<std::int64_t>(x));
+    if (std::string_view(from, std::size_t(at_ - from)).find('.') != std::string_view::npos) return attribute_of(of, x);
+    return attribute_of(of, std::int64_t(x));
   }
 
   const exported_call& call_;
@@ -149,7 +147,7 @@ inline std::int64_t number_of(const exported_call& c, std::int64_t extent) {
 inline layout channels_first(std::size_t rank) {
   layout order = counted(rank);
   order.erase(order.end() - 1);
-  order.insert(order.begin() + 1, static_cast<std::int64_t>(rank) - 1);
+  order.insert(order.begin() + 1, std::int64_t(rank) - 1);
   return order;
 }
 
@@ -157,40 +155,39 @@ struct typed_name {
   std::string name;
   dtype type;
 };
+/// Returns true if an expression prints like the form, whose # are numbers.
+inline bool matches(const skeleton::token* tokens, const char* form, int* numbers) {
+  const std::string text = skeleton::print(tokens);
+  const char* at = text.c_str();
+  for (; *form; ++form) {
+    if (*form != '#' && *at++ != *form) return false;
+    if (*form != '#') continue;
+    char* end = nullptr;
+    *numbers++ = int(std::strtol(at, &end, 10));
+    at = end;
+  }
+  return *at == 0;
+}
 /// Exports the inference of batch normalization, (x - mean) * (scale * rsqrt(variance + epsilon)) + offset for each
 /// channel. Returns an empty name if the tokens are another expression.
 inline std::string batch_normalization(const exported_call& c, const skeleton::token*& t,
                                        const std::vector<std::string>& operands) {
-  const auto prints = [](const skeleton::token* tokens, const char* form, std::size_t count, int* numbers) {
-    const std::string text = skeleton::print(tokens);
-    std::size_t at = 0, found = 0;
-    for (const char* f = form; *f; ++f) {
-      if (*f != '#') {
-        if (at >= text.size() || text[at++] != *f) return false;
-        continue;
-      }
-      char* end = nullptr;
-      numbers[found++] = static_cast<int>(std::strtol(text.c_str() + at, &end, 10));
-      at = static_cast<std::size_t>(end - text.c_str());
-    }
-    return found == count && at == text.size();
-  };
   int k[4], of_scale[3];
-  if (!prints(t, "add(multiply(subtract(a#, a#), a#), a#)", 4, k)) return {};
-  const value scale = c.def.inputs[static_cast<std::size_t>(k[2])];
+  if (!matches(t, "add(multiply(subtract(a#, a#), a#), a#)", k)) return {};
+  const value scale = c.def.inputs[std::size_t(k[2])];
   const node_def& from = c.in.g[scale.node].def;
-  const exported_value& x = c.operand(static_cast<std::size_t>(k[0]));
+  const exported_value& x = c.operand(std::size_t(k[0]));
   if (!from.op->expression || from.op->fusion != fusion_kind::expression || x.info.extents.rank < 3 ||
       x.order() != channels_first(x.info.extents.rank) ||
-      !prints(from.op->expression(from.detail)->text, "multiply(a#, rsqrt(add(a#, c#)))", 3, of_scale))
+      !matches(from.op->expression(from.detail)->text, "multiply(a#, rsqrt(add(a#, c#)))", of_scale))
     return {};
   const auto whole = [&](value v) { return c.to.at(*c.in.values.at({v.node, v.output}), {}); };
-  const auto mine = [&](int i) { return whole(c.def.inputs[static_cast<std::size_t>(k[i])]); };
-  const auto its = [&](int i) { return whole(from.inputs[static_cast<std::size_t>(of_scale[i])]); };
+  const auto mine = [&](int i) { return whole(c.def.inputs[std::size_t(k[i])]); };
+  const auto its = [&](int i) { return whole(from.inputs[std::size_t(of_scale[i])]); };
   const double epsilon = x.info.type == dtype::float64 ? weft::detail::literal_value<double>(from.literals[0])
                                                        : weft::detail::literal_value<float>(from.literals[0]);
   t += 7;
-  return c.add("BatchNormalization", {operands[static_cast<std::size_t>(k[0])], its(0), mine(3), mine(1), its(1)},
+  return c.add("BatchNormalization", {operands[std::size_t(k[0])], its(0), mine(3), mine(1), its(1)},
                {attribute_of("epsilon", epsilon)});
 }
 inline typed_name expression(const exported_call& c, const skeleton::token*& t,
@@ -200,8 +197,8 @@ inline typed_name expression(const exported_call& c, const skeleton::token*& t,
     return {normalized, now.type};
   ++t;
   if (!now.operation) {
-    if (now.number >= 0) return {operands[static_cast<std::size_t>(now.number)], now.type};
-    return {c.to.scalar(now.type, c.def.literals[static_cast<std::size_t>(~now.number)]), now.type};
+    if (now.number >= 0) return {operands[std::size_t(now.number)], now.type};
+    return {c.to.scalar(now.type, c.def.literals[std::size_t(~now.number)]), now.type};
   }
   std::vector<typed_name> arguments;
   for (int i = 0; i < now.number; ++i) arguments.push_back(expression(c, t, operands));
@@ -234,7 +231,8 @@ inline void map(const exported_call& c) {
 }
 inline void reduce(const exported_call& c) {
   std::size_t rank = 0;
-  for (std::size_t k = 0; k < c.def.inputs.size(); ++k) rank = std::max<std::size_t>(rank, c.input(k).extents.rank);
+  for (std::size_t k = 0; k < c.def.inputs.size(); ++k)
+    if (c.input(k).extents.rank > rank) rank = c.input(k).extents.rank;
   layout order;
   std::string x = expression(c, rank, order);
   if (order.empty()) order = counted(rank);
@@ -244,7 +242,7 @@ inline void reduce(const exported_call& c) {
   const bool keeps = c.def.outputs[0].extents.rank == rank;
   for (std::size_t i = 0; i < rank; ++i) {
     const bool reduced = (c.word(0) >> order[i]) & 1;
-    if (reduced) axes.push_back(static_cast<std::int64_t>(i));
+    if (reduced) axes.push_back(std::int64_t(i));
     if (reduced && !keeps) continue;
     std::int64_t axis = order[i];
     for (std::int64_t k = 0; !keeps && k < order[i]; ++k) axis -= (c.word(0) >> k) & 1;
@@ -285,10 +283,9 @@ inline void transpose(const exported_call& c) {
   if (x.data && x.places.empty()) c.to.at(x, {});
   layout order;
   std::vector<std::int64_t> axis(x.info.extents.rank);  // of the result, for each axis of x
+  for (std::size_t i = 0; i < axis.size(); ++i) axis[std::size_t(c.word(i))] = std::int64_t(i);
   for (std::size_t i = 0; i < axis.size(); ++i)
-    axis[static_cast<std::size_t>(c.word(i))] = static_cast<std::int64_t>(i);
-  for (std::size_t i = 0; i < axis.size(); ++i)
-    order.push_back(axis[static_cast<std::size_t>(x.order().empty() ? static_cast<std::int64_t>(i) : x.order()[i])]);
+    order.push_back(axis[std::size_t(x.order().empty() ? std::int64_t(i) : x.order()[i])]);
   c.set(0, x.places[0].name, order);
   exported_value& made = *c.in.values[{c.in.node, 0}];
   made.home = x.home;
@@ -313,7 +310,7 @@ inline void box(const exported_call& c, const std::vector<std::int64_t>& axes, c
   std::vector<std::string> ends;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::int64_t begin = begins[i], step = steps[i];
-    const std::int64_t n = c.to.known(c.def.outputs[0].extents[static_cast<std::size_t>(axes[i])]);
+    const std::int64_t n = c.to.known(c.def.outputs[0].extents[std::size_t(axes[i])]);
     std::int64_t end = begin + n * step;
     if (n < 0 && (begin < 0) == (step < 0)) {
       const std::string all = c.add("Mul", {c.to.extents(shape(n)), c.to.integers({step})});
@@ -334,39 +331,39 @@ inline void strided_slice(const exported_call& c) {
   for (std::size_t i = 0; i < c.input(0).extents.rank; ++i) {
     const std::int64_t begin = c.word(i), step = c.word(max_rank + i);
     if (begin == 0 && step == 1 && c.input(0).extents[i] == c.def.outputs[0].extents[i]) continue;
-    axes.push_back(static_cast<std::int64_t>(i)), begins.push_back(begin), steps.push_back(step);
+    axes.push_back(std::int64_t(i)), begins.push_back(begin), steps.push_back(step);
   }
   box(c, axes, begins, steps);
 }
 inline void slice_at(const exported_call& c) {
   const std::int64_t axis = c.word(0);
   const std::string begin = c.add("Reshape", {cast(c, c.name(1), dtype::int64), c.to.integers({1})});
-  const std::string n = c.to.extents(shape(c.def.outputs[0].extents[static_cast<std::size_t>(axis)]));
+  const std::string n = c.to.extents(shape(c.def.outputs[0].extents[std::size_t(axis)]));
   sliced(c, {axis}, begin, c.add("Add", {begin, n}), {1});
 }
 inline void padded(const exported_call& c, const char* mode, std::size_t axis, std::int64_t before, std::int64_t after,
                    std::uint64_t bits) {
   const layout order = c.operand(0).order();
   std::vector<std::int64_t> pads(2 * c.input(0).extents.rank, 0);
-  const auto place = static_cast<std::size_t>(axis_in(order, static_cast<std::int64_t>(axis)));
+  const auto place = std::size_t(axis_in(order, std::int64_t(axis)));
   pads[place] = before, pads[pads.size() / 2 + place] = after;
   std::vector<std::string> inputs{c.name(0, order), c.to.integers(pads)};
   if (bits) inputs.push_back(c.to.scalar(c.input(0).type, bits));
   c.set(0, c.add("Pad", inputs, {attribute_of("mode", mode)}), order);
 }
 inline void pad(const exported_call& c) {
-  const auto axis = static_cast<std::size_t>(c.word(0));
+  const auto axis = std::size_t(c.word(0));
   if (c.word(2) != 1) c.refuse("pads between elements, for which ONNX has no operator");
   const std::int64_t before = c.word(1), after = c.to.sample(c.def.outputs[0].extents[axis]) -
                                                  c.to.sample(c.input(0).extents[axis]) - before;
-  padded(c, "constant", axis, before, after, static_cast<std::uint64_t>(c.word(3)));
+  padded(c, "constant", axis, before, after, std::uint64_t(c.word(3)));
 }
 inline void pad_border(const exported_call& c) {
   constexpr const char* modes[] = {"reflect", "symmetric", "edge", "wrap"};
   const char* const mode = modes[c.word(1)];
   if (c.word(1) == 1)
     c.refuse("repeats the elements at the border, for which ONNX has no mode: use pad_mode::reflect or edge");
-  padded(c, mode, static_cast<std::size_t>(c.word(0)), c.word(2), c.word(3), 0);
+  padded(c, mode, std::size_t(c.word(0)), c.word(2), c.word(3), 0);
 }
 inline void concat(const exported_call& c) {
   if (c.word(1) != 1) c.refuse("joins matrices along a diagonal, for which ONNX has no operator");
@@ -379,7 +376,7 @@ inline void concat(const exported_call& c) {
 inline void split(const exported_call& c) {
   if (c.word(1) != 1) c.refuse("takes matrices from a diagonal, for which ONNX has no operator");
   const layout order = c.operand(0).order();
-  const auto axis = static_cast<std::size_t>(c.word(0));
+  const auto axis = std::size_t(c.word(0));
   std::vector<std::string> inputs{c.name(0, order)};
   std::vector<attribute> attributes{attribute_of("axis", axis_in(order, c.word(0)))};
   std::vector<std::int64_t> parts;
@@ -387,7 +384,7 @@ inline void split(const exported_call& c) {
   if (*std::min_element(parts.begin(), parts.end()) >= 0)
     inputs.push_back(c.to.integers(parts));
   else
-    attributes.push_back(attribute_of("num_outputs", static_cast<std::int64_t>(parts.size())));
+    attributes.push_back(attribute_of("num_outputs", std::int64_t(parts.size())));
   c.to.add(c.in.to, "Split", inputs, attributes, parts.size());
   const std::vector<std::string> outputs = c.in.to.nodes.back().outputs;
   for (std::uint32_t o = 0; o < parts.size(); ++o) c.set(o, outputs[o], order);
@@ -395,7 +392,7 @@ inline void split(const exported_call& c) {
 inline void reverse(const exported_call& c) {
   std::vector<std::int64_t> axes;
   for (std::size_t i = 0; i < c.input(0).extents.rank; ++i)
-    if ((c.word(0) >> i) & 1) axes.push_back(static_cast<std::int64_t>(i));
+    if ((c.word(0) >> i) & 1) axes.push_back(std::int64_t(i));
   box(c, axes, std::vector<std::int64_t>(axes.size(), -1), std::vector<std::int64_t>(axes.size(), -1));
 }
 inline void roll(const exported_call& c) {
@@ -406,7 +403,7 @@ inline void roll(const exported_call& c) {
     if (by == 0) continue;
     if (const std::int64_t n = c.to.known(c.input(0).extents[i]); n > 0) by = (by % n + n) % n;
     if (by == 0) continue;
-    const std::int64_t axis = axis_in(order, static_cast<std::int64_t>(i));
+    const std::int64_t axis = axis_in(order, std::int64_t(i));
     const auto part = [&](std::int64_t from, std::int64_t to) {
       return c.add("Slice", {x, c.to.integers({from}), c.to.integers({to}), c.to.integers({axis})});
     };
@@ -419,7 +416,7 @@ inline void size(const exported_call& c) {
   c.set(0, c.add("ReduceProd", {c.to.extents(c.input(0).extents)}, {attribute_of("keepdims", 0)}));
 }
 inline void one_hot(const exported_call& c) {
-  const std::vector<std::int64_t> classes = counted(static_cast<std::size_t>(c.word(0)));
+  const std::vector<std::int64_t> classes = counted(std::size_t(c.word(0)));
   const std::string labels = c.add("Unsqueeze", {cast(c, c.name(0), dtype::int64), c.to.integers({-1})});
   c.set(0, cast(c, c.add("Equal", {labels, c.to.integers(classes)}), c.def.outputs[0].type));
 }
@@ -440,7 +437,7 @@ inline void batch_gather(const exported_call& c) {
   const std::int64_t axis = c.word(0), batch = c.word(1);
   if (c.word(2)) {  // one index for each element
     shape from = c.def.outputs[0].extents;
-    from[static_cast<std::size_t>(axis)] = c.input(0).extents[static_cast<std::size_t>(axis)];
+    from[std::size_t(axis)] = c.input(0).extents[std::size_t(axis)];
     return c.set(0, c.add("GatherElements", {expanded(c, 0, from), expanded(c, 1, c.def.outputs[0].extents)},
                           {attribute_of("axis", axis)}));
   }
@@ -454,14 +451,13 @@ inline void batch_gather(const exported_call& c) {
     x = c.add("Pad", {x, c.to.integers(pads)});
   }
   std::string at = indices(c, skipped);
-  if (c.def.outputs[0].extents.rank + static_cast<std::size_t>(batch) + 1 ==
-      c.input(0).extents.rank + c.input(1).extents.rank)
+  if (c.def.outputs[0].extents.rank + std::size_t(batch) + 1 == c.input(0).extents.rank + c.input(1).extents.rank)
     at = c.add("Unsqueeze", {at, c.to.integers({-1})});
   c.set(0, c.add("GatherND", {x, at}, {attribute_of("batch_dims", batch)}));
 }
 inline void scatter(const exported_call& c) {
   constexpr const char* reductions[] = {"none", "add", "mul", "min", "max"};
-  const auto how = static_cast<std::size_t>(c.def.attributes.size() > 5 ? c.word(5) : 1);
+  const auto how = std::size_t(c.def.attributes.size() > 5 ? c.word(5) : 1);
   const std::int64_t axis = c.word(0);
   const shape& to = c.def.outputs[0].extents;
   const bool is_new = c.def.inputs.size() < 3;
@@ -515,7 +511,7 @@ inline void diagonal(const exported_call& c) {
   const std::int64_t offset = c.word(0), before = offset < 0 ? -offset : 0;
   const auto count = [&](std::int64_t extent) { return indices_of(c, extent); };
   const std::string rows = c.add("Unsqueeze", {count(matrix[last - 1]), c.to.integers({1})});
-  const std::string at = c.add("Add", {rows, c.to.scalar(dtype::int64, static_cast<std::uint64_t>(offset))});
+  const std::string at = c.add("Add", {rows, c.to.scalar(dtype::int64, std::uint64_t(offset))});
   const std::string mask = c.add("Equal", {count(matrix[last]), at}), zero = c.to.number(c.input(0).type, 0);
   if (!back) {
     const std::string sums = c.add("ReduceSum", {c.add("Where", {mask, c.name(0), zero}), c.to.integers({-1})},
@@ -533,7 +529,7 @@ inline void diagonal(const exported_call& c) {
 }
 inline void sort(const exported_call& c) {
   const layout order = c.operand(0).order();
-  const std::string k = c.to.extents(shape(c.def.outputs[0].extents[static_cast<std::size_t>(c.word(0))]));
+  const std::string k = c.to.extents(shape(c.def.outputs[0].extents[std::size_t(c.word(0))]));
   c.to.add(c.in.to, "TopK", {c.name(0, order), k},
            {attribute_of("axis", axis_in(order, c.word(0))), attribute_of("largest", c.word(1) != 0)}, 2);
   const std::vector<std::string> outputs = c.in.to.nodes.back().outputs;
@@ -584,23 +580,21 @@ inline void attention(const exported_call& c) {
   if (causal || window > 0) {
     std::string places = c.add("Unsqueeze", {count(q[2]), c.to.integers({1})});
     if (positions >= 0) {
-      const auto p = static_cast<std::size_t>(positions);
+      const auto p = std::size_t(positions);
       std::string first = cast(c, c.name(p), dtype::int64);
       if (c.input(p).extents.rank == 1) first = c.add("Unsqueeze", {first, c.to.integers({1, 2, 3})});
       places = c.add("Add", {places, first});
     }
     if (causal) require(c.add("LessOrEqual", {columns, places}));
     if (window > 0)
-      require(c.add("Greater",
-                    {columns, c.add("Sub", {places, c.to.scalar(dtype::int64, static_cast<std::uint64_t>(window))})}));
+      require(c.add("Greater", {columns, c.add("Sub", {places, c.to.scalar(dtype::int64, std::uint64_t(window))})}));
   }
   if (lengths >= 0)
-    require(
-        c.add("Less", {columns, c.add("Unsqueeze", {cast(c, c.name(static_cast<std::size_t>(lengths)), dtype::int64),
-                                                    c.to.integers({1, 2, 3})})}));
+    require(c.add("Less", {columns, c.add("Unsqueeze", {cast(c, c.name(std::size_t(lengths)), dtype::int64),
+                                                        c.to.integers({1, 2, 3})})}));
   if (mask >= 0) {
-    const std::string given = c.name(static_cast<std::size_t>(mask));
-    if (c.input(static_cast<std::size_t>(mask)).type == dtype::boolean)
+    const std::string given = c.name(std::size_t(mask));
+    if (c.input(std::size_t(mask)).type == dtype::boolean)
       require(given);
     else
       scores = c.add("Add", {scores, given}), require(c.add("Not", {c.add("IsInf", {given})}));
@@ -635,7 +629,7 @@ inline std::vector<attribute> windows(const exported_call& c, const std::vector<
 }
 /// Returns the name of filters `[..., in, out]` as `[out, in, ...]`.
 inline std::string filters(const exported_call& c, std::size_t k) {
-  const auto rank = static_cast<std::int64_t>(c.input(k).extents.rank);
+  const auto rank = std::int64_t(c.input(k).extents.rank);
   layout order{rank - 1, rank - 2};
   for (std::int64_t i = 0; i + 2 < rank; ++i) order.push_back(i);
   return c.name(k, order);
@@ -656,8 +650,8 @@ inline void convolution(const exported_call& c) {
   const shape& f = c.input(1).extents;
   if (groups > 1 &&
       f[rank - 2] != number_of(c, c.input(0).extents[rank - 1]) / groups) {  // depthwise: [..., channels, each]
-    layout by_channel{static_cast<std::int64_t>(rank) - 2, static_cast<std::int64_t>(rank) - 1};
-    for (std::size_t i = 0; i + 2 < rank; ++i) by_channel.push_back(static_cast<std::int64_t>(i));
+    layout by_channel{std::int64_t(rank) - 2, std::int64_t(rank) - 1};
+    for (std::size_t i = 0; i + 2 < rank; ++i) by_channel.push_back(std::int64_t(i));
     shape whole(f[rank - 2] * f[rank - 1], 1);
     for (std::size_t i = 0; i + 2 < rank; ++i) whole.push_back(f[i]);
     w = c.add("Reshape", {c.name(1, by_channel), c.to.extents(whole)});
@@ -701,7 +695,7 @@ inline void pool(const exported_call& c) {
   c.set(0, c.add(is_mean ? "AveragePool" : "MaxPool", {c.name(0, order)}, std::move(attributes)), order);
 }
 inline void resample(const exported_call& c) {
-  const auto axis = static_cast<std::size_t>(c.word(0));
+  const auto axis = std::size_t(c.word(0));
   constexpr const char* coordinates[] = {"half_pixel", "align_corners", "asymmetric"};
   const std::int64_t filter = c.word(1);
   if (c.word(3) || filter == 4)
@@ -710,7 +704,7 @@ inline void resample(const exported_call& c) {
   shape extents = c.input(0).extents;
   extents[axis] = c.def.outputs[0].extents[axis];
   shape ordered;
-  for (const std::int64_t of : order) ordered.push_back(extents[static_cast<std::size_t>(of)]);
+  for (const std::int64_t of : order) ordered.push_back(extents[std::size_t(of)]);
   std::vector<attribute> attributes{attribute_of("mode", filter == 0 || filter == 2 ? "linear" : "cubic"),
                                     attribute_of("coordinate_transformation_mode", coordinates[c.word(2)])};
   if (filter == 1) attributes.push_back(attribute_of("cubic_coeff_a", -0.75));
@@ -740,7 +734,7 @@ inline void unfold(const exported_call& c) {
 // ---- normalizations ----
 
 inline void layer_normalization(const exported_call& c) {
-  const auto axis = static_cast<std::int64_t>(c.input(0).extents.rank - c.input(1).extents.rank);
+  const auto axis = std::int64_t(c.input(0).extents.rank - c.input(1).extents.rank);
   if (c.wanted != 1) c.refuse("has an ONNX form for its first result alone: export the model without its gradients");
   c.set(0, c.add("LayerNormalization", {c.name(0), c.name(1), c.name(2)},
                  {attribute_of("axis", axis), attribute_of("epsilon", real_word(c, 0))}));
@@ -748,7 +742,7 @@ inline void layer_normalization(const exported_call& c) {
 inline void rms_normalization(const exported_call& c) {
   const std::size_t rank = c.input(0).extents.rank, first = rank - c.input(1).extents.rank;
   if (c.wanted != 1) c.refuse("has an ONNX form for its first result alone: export the model without its gradients");
-  const std::string x = c.name(0), axes = c.to.integers(counted(rank - first, static_cast<std::int64_t>(first)));
+  const std::string x = c.name(0), axes = c.to.integers(counted(rank - first, std::int64_t(first)));
   const std::string mean = c.add("ReduceMean", {c.add("Mul", {x, x}), axes});
   const std::string deviation = c.add("Sqrt", {c.add("Add", {mean, c.to.number(c.input(0).type, real_word(c, 0))})});
   c.set(0, c.add("Mul", {c.add("Div", {x, deviation}), c.name(1)}));
@@ -870,7 +864,7 @@ inline void loop(const exported_call& c) {
   if (stacked > 0 && !is_scan && !s.is_exact()) c.refuse("stacks rows of an unknown number of iterations");
   attributes.push_back(attribute_of("body", std::move(body)));
   if (is_scan) {
-    attributes.push_back(attribute_of("num_scan_inputs", static_cast<std::int64_t>(std::size_t{s.rows_read})));
+    attributes.push_back(attribute_of("num_scan_inputs", std::int64_t(std::size_t{s.rows_read})));
     if (s.backwards) {
       attributes.push_back(attribute_of("scan_input_directions", std::vector<std::int64_t>(s.rows_read, 1)));
       if (stacked) attributes.push_back(attribute_of("scan_output_directions", std::vector<std::int64_t>(stacked, 1)));
@@ -885,44 +879,18 @@ inline void loop(const exported_call& c) {
 }  // namespace forms
 
 inline form_function find_form(std::string_view name) {
-  static constexpr std::pair<std::string_view, form_function> all[] = {
-      {"map", forms::map},
-      {"reduce", forms::reduce},
-      {"fill", forms::fill},
-      {"range", forms::range},
-      {"transpose", forms::transpose},
-      {"slice", forms::slice},
-      {"strided_slice", forms::strided_slice},
-      {"slice_at", forms::slice_at},
-      {"pad", forms::pad},
-      {"pad_border", forms::pad_border},
-      {"concat", forms::concat},
-      {"split", forms::split},
-      {"reverse", forms::reverse},
-      {"roll", forms::roll},
-      {"shape", forms::shape_of},
-      {"size", forms::size},
-      {"one_hot", forms::one_hot},
-      {"batch_gather", forms::batch_gather},
-      {"scatter", forms::scatter},
-      {"sort", forms::sort},
-      {"searchsorted", forms::searchsorted},
-      {"diagonal", forms::diagonal},
-      {"matmul", forms::matmul},
-      {"attention", forms::attention},
-      {"convolution", forms::convolution},
-      {"transposed_convolution", forms::transposed_convolution},
-      {"pool", forms::pool},
-      {"resample", forms::resample},
-      {"unfold", forms::unfold},
-      {"layer_normalization", forms::layer_normalization},
-      {"rms_normalization", forms::rms_normalization},
-      {"cond", forms::cond},
-      {"loop", forms::loop},
-  };
-  for (const auto& [known, function] : all)
-    if (known == name) return function;
-  throw error(error_code::internal, "save_onnx", {"there is no form ", std::string(name)});
+  if (name == "shape") return forms::shape_of;
+  // clang-format off
+#define WEFT_FORM(known) if (name == #known) return forms::known;
+  WEFT_FORM(map) WEFT_FORM(reduce) WEFT_FORM(fill) WEFT_FORM(range) WEFT_FORM(transpose) WEFT_FORM(slice)
+  WEFT_FORM(strided_slice) WEFT_FORM(slice_at) WEFT_FORM(pad) WEFT_FORM(pad_border) WEFT_FORM(concat)
+  WEFT_FORM(split) WEFT_FORM(reverse) WEFT_FORM(roll) WEFT_FORM(size) WEFT_FORM(one_hot) WEFT_FORM(batch_gather)
+  WEFT_FORM(scatter) WEFT_FORM(sort) WEFT_FORM(searchsorted) WEFT_FORM(diagonal) WEFT_FORM(matmul)
+  WEFT_FORM(attention) WEFT_FORM(convolution) WEFT_FORM(transposed_convolution) WEFT_FORM(pool) WEFT_FORM(resample)
+  WEFT_FORM(unfold) WEFT_FORM(layer_normalization) WEFT_FORM(rms_normalization) WEFT_FORM(cond) WEFT_FORM(loop)
+#undef WEFT_FORM
+      // clang-format on
+      throw error(error_code::internal, "save_onnx", {"there is no form ", std::string(name)});
 }
 
 }  // namespace weft::onnx
