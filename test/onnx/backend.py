@@ -399,12 +399,13 @@ def report(cases, results):
 
 
 def select(arguments, cases, results):
-    """Writes the smallest case of each operator that is right to an archive."""
+    """Writes the smallest case of each operator that is right, below 40 kB, to an archive."""
     best = {}
     for case in cases:
         folder = pathlib.Path(arguments.work, "cases", case["name"])
         size = sum(p.stat().st_size for p in folder.iterdir())
-        if results[case["name"]]["status"] == "right" and case["kind"] == "node" and "_expanded" not in case["name"]:
+        status = results[case["name"]]["status"]
+        if status == "right" and case["kind"] == "node" and "_expanded" not in case["name"] and size < 40000:
             best[case["operator"]] = min(best.get(case["operator"], (math.inf,)), (size, case["name"]))
     with zipfile.ZipFile(arguments.select, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for _, name in sorted(best.values()):
