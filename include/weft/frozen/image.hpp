@@ -23,9 +23,38 @@ constexpr weft::detail::padded_image padded(const convolution_shape& s) {
           (s.out_width - 1) * s.stride_width + (s.window_width - 1) * s.dilation_width + 1};
 }
 
-/// Convolves images with filters whose rows are `stride` elements apart, padded to whole vectors of any processor.
-/// `scratch`: memory for one padded image.
-template <class T>
+/// Multiplies windows by filters in vectors that few filters fill: with the bits of a session, which always uses two
+/// vectors.
+template <std::size_t Filters, class T>
+void multiply_windows(const weft::detail::window_product<T>& all) {
+  const isa set = detected_isa();
+  const auto by = [&]<std::size_t vectors>() {
+    return weft::detail::window_product<T, vectors>{all.runs, all.rows, all.columns, all.base, all.offsets, all.b,
+                                                    all.ldb,  0,        all.out,     all.ldo,  all.add};
+  };
+  const auto with_panels = [](auto product, std::size_t bytes) {
+    product.panel_stride = bytes / sizeof(T);
+    return product;
+  };
+  if constexpr (Filters * sizeof(T) <= 32) {
+    multiversioned_up_to_avx2(with_panels(by.template operator()<1>(), set == isa::baseline ? 16 : 32));
+  } else {
+#if defined(__x86_64__)
+    if constexpr (Filters * sizeof(T) <= 64)
+      if (set == isa::avx512) {
+        auto product = with_panels(by.template operator()<1>(), 64);
+        return weft::detail::call_avx512(product);
+      }
+#endif
+    multiversioned(
+        weft::detail::window_isa<T>(all.columns),
+        with_panels(all, weft::detail::window_panel<T>(weft::detail::window_isa<T>(all.columns)) * sizeof(T)));
+  }
+}
+
+/// Convolves images with `Filters` filters whose rows are `stride` elements apart, padded to whole vectors of any
+/// processor. `scratch`: memory for one padded image.
+template <class T, std::size_t Filters>
 void convolve(const convolution_shape& s, const T* images, const T* filters, std::int64_t stride, T* out, T* scratch) {
   const weft::detail::padded_image image = padded(s);
   const bool plain = image.is_plain();
@@ -37,7 +66,6 @@ void convolve(const convolution_shape& s, const T* images, const T* filters, std
     runs = {{size(s.window_height), size(s.window_width), size(channels)},
             {s.dilation_height * pitch, s.dilation_width * channels, 1}};
   const std::size_t columns = size(s.filters), pixels = size(s.out_height * s.out_width);
-  const isa set = weft::detail::window_isa<T>(columns);
   if (!plain) __builtin_memset(scratch, 0, image.elements() * sizeof(T));
   for (std::int64_t n = 0; n < s.batch; ++n, images += s.image_elements(), out += s.out_elements()) {
     if (!plain) image.copy(images, scratch, 0, image.padded_height);
@@ -51,9 +79,9 @@ void convolve(const convolution_shape& s, const T* images, const T* filters, std
         offsets[i] = y * s.stride_height * pitch + x * s.stride_width * channels;
         if (++x == s.out_width) x = 0, ++y;
       }
-      multiversioned(set, weft::detail::window_product<T>{runs, count, columns, plain ? images : scratch, offsets,
-                                                          filters, size(stride), weft::detail::window_panel<T>(set),
-                                                          out + first * columns, columns, false});
+      multiply_windows<Filters>(weft::detail::window_product<T>{runs, count, columns, plain ? images : scratch, offsets,
+                                                                filters, size(stride), 0, out + first * columns,
+                                                                columns, false});
     }
   }
 }

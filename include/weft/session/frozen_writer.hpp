@@ -763,11 +763,8 @@ class frozen_writer {
         packs ? str_cat({"reinterpret_cast<", type_name(c.out().type), "*>(scratch)"}) : "nullptr";
     const std::string arrays = str_cat({input(c, 0), ", ", input(c, 1), ", ", output(c)}),
                       operands = arrays + ", " + memory;
-    const std::size_t step = matmul_whole_rows<float>::step * 4 / element;
-    const bool whole = s.m <= 2 && s.n % step == 0 && s.n <= 4 * step;
-    if (rows && of[0].count == 1)
-      return line({whole ? "frozen::whole_row_product<" : "frozen::row_product<", type_name(c.out().type), ">(", shape,
-                   ", ", arrays, ");"});
+    if (rows && !ta && of[0].count == 1)
+      return line({"frozen::row_product<", type_name(c.out().type), ", ", s.n, ">(", shape, ", ", arrays, ");"});
     const bool single = fixed && of[0].count == 1 && (!followed || matmul_panels<float>(s, 1, of[0].outer) == 1);
     if (single) return line({"frozen::product<", type_name(c.out().type), ">(", shape, ", ", operands, ");"});
     line({"frozen::products<", type_name(c.out().type), ">({", shape, ", ", one([](auto& b) { return b.count; }), ", ",
@@ -885,8 +882,8 @@ class frozen_writer {
             ");"});
       reserve_scratch(image_bytes + rows * stride * element);
     }
-    line({"frozen::convolve<", type, ">(", shape_text(of), ", ", input(c, 0), ", ", filters, ", ", stride, ", ",
-          output(c), ", reinterpret_cast<", type, "*>(scratch));"});
+    line({"frozen::convolve<", type, ", ", columns, ">(", shape_text(of), ", ", input(c, 0), ", ", filters, ", ",
+          stride, ", ", output(c), ", reinterpret_cast<", type, "*>(scratch));"});
   }
   std::string padded_filters(std::uint32_t b) const {
     for (const auto& [buffer, name] : padded_)

@@ -61,8 +61,8 @@ WEFT_INLINE void window_tile(const window_runs& w, const T* const* pointers, con
 }
 
 /// Multiplies rows by columns: the runs of row i begin at base + offsets[i], and the right matrix is stored in panels
-/// of two vectors.
-template <class T>
+/// of `vectors` vectors.
+template <class T, std::size_t vectors = window_vectors>
 struct window_product {
   window_runs runs;
   std::size_t rows, columns;
@@ -78,8 +78,8 @@ struct window_product {
   template <isa set>
   WEFT_INLINE void operator()(isa_constant<set>) const {
     constexpr std::size_t lanes = static_cast<std::size_t>(isa_constant<set>::template lanes<T>);
-    constexpr std::size_t vectors = window_vectors, width = vectors * lanes;
-    constexpr std::size_t tall = window_rows(set);
+    constexpr std::size_t width = vectors * lanes;
+    constexpr std::size_t tall = window_rows(set) * (vectors == 1 && set != isa::avx512 ? 2 : 1);
     const T* pointers[tall];
     T spill[tall * width];
     for (std::size_t j = 0, panel = 0; j < columns; j += width, ++panel) {
@@ -89,8 +89,10 @@ struct window_product {
         const std::size_t left = rows - i;
         n = left >= tall ? tall : left >= tall / 2 ? tall / 2 : 1;
         for (std::size_t r = 0; r < n; ++r) pointers[r] = base + offsets[i + r];
-        T* const to = whole ? out + i * ldo + j : spill;
-        const std::size_t ld = whole ? ldo : width;
+        // The last vectors of narrow rows reach into the next rows, which are stored later.
+        const bool direct = whole || (!add && columns < width && (rows - i - n) * ldo >= width - columns);
+        T* const to = direct ? out + i * ldo + j : spill;
+        const std::size_t ld = direct ? ldo : width;
         const bool adds = whole && add;
         if (n == tall)
           window_tile<tall, vectors, lanes>(runs, pointers, right, ldb, to, ld, adds);
@@ -98,7 +100,7 @@ struct window_product {
           window_tile<tall / 2, vectors, lanes>(runs, pointers, right, ldb, to, ld, adds);
         else
           window_tile<1, vectors, lanes>(runs, pointers, right, ldb, to, ld, adds);
-        if (whole) continue;
+        if (direct) continue;
         for (std::size_t r = 0; r < n; ++r)
           for (std::size_t c = j; c < columns; ++c) {
             T& element = out[(i + r) * ldo + c];
