@@ -42,7 +42,8 @@ usage:
                                         write an ONNX model as C++, NAME.hpp, with its weights, NAME.safetensors;
                                         --program: also NAME.cpp, which reads inputs from .npy files and writes outputs;
                                         --nchw: inputs and outputs keep channels before height and width;
-                                        --constant: an input has this value. By default, FOLDER is the current one, and
+                                        --constant: an input has this value; --extent NAME=N: an
+                                        extent with a name is N. By default, FOLDER is the current one, and
                                         NAME is that of the file
   weft events PATH [--tag GLOB] [--json]
                                         print the events of a file, or of all event files in a folder: step, time (UTC),
@@ -426,8 +427,15 @@ int import_onnx(const arguments& a) {
     if (name == "--name") o.name = value;
     o.program |= name == "--program";
     o.nchw |= name == "--nchw";
-    if (name != "--constant") continue;
+    if (name != "--constant" && name != "--extent") continue;
     const std::size_t equals = value.rfind('=');
+    if (name == "--extent") {
+      char* end = nullptr;
+      const long long n = equals == std::string::npos ? -1 : std::strtoll(value.c_str() + equals + 1, &end, 10);
+      if (n < 0 || *end != '\0') misuse("--extent must be NAME=NUMBER, but is " + value);
+      o.extents[value.substr(0, equals)] = n;
+      continue;
+    }
     if (equals == std::string::npos) misuse("--constant must be INPUT=FILE.npy, but is " + value);
     o.constants[value.substr(0, equals)] = value.substr(equals + 1);
   }
@@ -548,10 +556,14 @@ int run(int count, char** given) {
   if (command == "diff" || command == "compare") return compare({count, given, {{"--tolerance", true}}});
   if (command == "convert") return convert({count, given, {{"--tensor", true}}});
   if (command == "import")
-    return import_onnx(
-        {count,
-         given,
-         {{"--out", true}, {"--name", true}, {"--program", false}, {"--nchw", false}, {"--constant", true}}});
+    return import_onnx({count,
+                        given,
+                        {{"--out", true},
+                         {"--name", true},
+                         {"--program", false},
+                         {"--nchw", false},
+                         {"--constant", true},
+                         {"--extent", true}}});
   if (command == "events") return events({count, given, {{"--tag", true}, {"--json", false}}});
   if (command == "records") return records({count, given, {}});
   misuse(command.empty() ? "a command is required" : "unknown command " + std::string(command));

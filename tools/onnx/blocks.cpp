@@ -48,6 +48,17 @@ std::string class_of(const onnx::node& n, const std::string& scope) {
   return name.substr(name.rfind('.') + 1) + (numbered ? "_block" : "");
 }
 
+/// Returns the innermost scope that contains both.
+std::string common_scope(const std::string& a, const std::string& b) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i <= a.size() && i <= b.size(); ++i) {
+    const bool a_ends = i == a.size() || a[i] == '.', b_ends = i == b.size() || b[i] == '.';
+    if (a_ends && b_ends) end = i;
+    if (i == a.size() || i == b.size() || a[i] != b[i]) break;
+  }
+  return a.substr(0, end);
+}
+
 /// Returns a text that is equal for blocks with equal operators, between which only numbers may differ.
 std::string signature_of(const std::vector<onnx::node>& nodes, const std::vector<std::size_t>& of,
                          const std::function<const value*(const std::string&)>& constant) {
@@ -78,9 +89,23 @@ std::string signature_of(const std::vector<onnx::node>& nodes, const std::vector
 void importer::find_blocks() {
   block_of_.assign(nodes_.size(), 0);
   std::map<std::string, std::vector<std::size_t>> scopes;
+  std::vector<std::string> scope_of_node;
+  for (const onnx::node& n : nodes_) scope_of_node.push_back(scope_of(n));
+  // Nodes that optimizers have inserted have neither metadata nor a path: their scope is that of the nodes around them.
+  std::map<std::string, std::string> around;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    for (const std::string& name : scope_of_node[i].empty() ? std::vector<std::string>() : nodes_[i].inputs) {
+      const auto [at, is_new] = around.emplace(name, scope_of_node[i]);
+      if (!is_new) at->second = common_scope(at->second, scope_of_node[i]);
+    }
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (scope_of_node[i].empty() && nodes_[i].metadata.empty() && nodes_[i].name.find('/') == std::string::npos)
+      for (const std::string& name : nodes_[i].outputs)
+        if (const auto at = around.find(name); at != around.end())
+          scope_of_node[i] = scope_of_node[i].empty() ? at->second : common_scope(scope_of_node[i], at->second);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i].op_type == "Constant") continue;
-    const std::string whole = scope_of(nodes_[i]);
+    const std::string& whole = scope_of_node[i];
     if (whole.size() > 1000) continue;
     for (std::size_t dot = 0; dot != whole.npos && !whole.empty();) {
       dot = whole.find('.', dot + 1);

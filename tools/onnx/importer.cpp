@@ -379,7 +379,10 @@ void importer::run() {
       std::string name = d.name.empty() ? info.name + "_" + std::to_string(i) : d.name;
       for (char& c : name)
         if (!is_word(c)) c = '_';
-      v.extents.push_back(d.value >= 0 ? integer(d.value) : integer::named(name));
+      const auto fixed = chosen.extents.find(name);
+      v.extents.push_back(d.value >= 0                    ? integer(d.value)
+                          : fixed != chosen.extents.end() ? integer(fixed->second)
+                                                          : integer::named(name));
     }
     if (v.rank() > 8)
       throw error(error_code::unimplemented, "import", {"the input \"", info.name, "\" has more than 8 axes"});
@@ -460,8 +463,11 @@ void importer::import_node(const onnx::node& n) {
   if (r->how.wide && is_half(y.type) && c.text != "{0}") text = "cast<" + cpp_type(y.type) + ">(" + text + ")";
   if (c.out.size() == 1 || !c.tuple) return define(y, text, c.fuses, c.result_name());
   statement s{{}, text, ""};
-  for (value* v : c.out) {
-    s.names.push_back(name_for(v ? v->name : "unused"));
+  for (std::size_t i = 0; i < c.out.size(); ++i) {
+    value* const v = c.out[i];
+    // "split_12_split_0" is one of many.
+    const bool numbered = v && std::any_of(v->name.begin(), v->name.end(), [](char d) { return d >= '0' && d <= '9'; });
+    s.names.push_back(name_for(!v ? "unused" : numbered ? c.from.op_type + "_" + std::to_string(i) : v->name));
     if (!v) continue;
     v->text = s.names.back();
     v->stated = true;

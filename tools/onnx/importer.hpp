@@ -188,7 +188,8 @@ struct row {
 struct options {
   std::string file, folder = ".", name;
   bool program = false, nchw = false;
-  std::map<std::string, std::string> constants;  ///< inputs with fixed values, and their .npy files
+  std::map<std::string, std::string> constants;      ///< inputs with fixed values, and their .npy files
+  std::map<std::string, std::int64_t> extents = {};  ///< of names
 };
 
 /// Returns the elements of a tensor as T. The tensor's type must have this size.

@@ -13,6 +13,7 @@ inline constexpr row array_rows[] = {
     {"Expand", expand_rule, "broadcast_to<{dims}>({0})"},
     {"Flatten", flatten_rule, "reshape<{dims}>({0})"},
     {"Gather", gather_rule, "gather<{axis}>({0}, {1})"},
+    {"Range", range_rule},
     {"Reshape", reshape_rule, "reshape<{dims}>({0})"},
     {"Shape", shape_rule, "", "", int64},
     {"Size", shape_rule, "", "", int64},

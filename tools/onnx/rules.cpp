@@ -905,6 +905,9 @@ void reshaped(call& c) {
                " elements");
     extents[*rest] = *quotient;
   }
+  if (!(product_of(extents) == product_of(x.extents)))
+    c.refuse(importer::shape_text(x.extents) + " cannot become " + importer::shape_text(extents) +
+             " for all extents: fix an extent that has a name by --extent NAME=NUMBER");
   // Without other axes of several elements, the order does not matter.
   std::size_t long_axes = 0;
   for (std::size_t i = 1; i < x.rank(); ++i) long_axes += !x.extents[i].is(1);
@@ -1173,6 +1176,31 @@ void constant_of(call& c) {
   if (many) t.extents = {static_cast<std::int64_t>(bytes.size() / (reals ? 4 : 8))};
   t.own(std::move(bytes));
   set_constant(y, t);
+}
+
+void ranged(call& c) {
+  const int type = c.operand(0).type;
+  integer count;
+  std::string steps;
+  if (is_float(type)) {
+    const double start = c.known_numbers(0).at(0), limit = c.known_numbers(1).at(0), delta = c.known_numbers(2).at(0);
+    if (delta == 0) c.refuse("delta is 0");
+    const double steps_needed = std::ceil((limit - start) / delta);
+    if (!(steps_needed < 1e9)) c.refuse("the list is too long");
+    count = static_cast<std::int64_t>(std::max(0.0, steps_needed));
+    steps = ", " + literal(type, start) + ", " + literal(type, delta);
+  } else {
+    const integer start = c.known_integers(0).at(0), limit = c.known_integers(1).at(0),
+                  delta = c.known_integers(2).at(0);
+    if (!start.is_number() || !delta.is_number()) c.refuse("start and delta must be numbers");
+    if (delta.is(0)) c.refuse("delta is 0");
+    count = delta.number() > 0 ? floor_quotient(limit - start + delta - integer(1), delta)
+                               : floor_quotient(start - limit - delta - integer(1), integer(0) - delta);
+    if (count.is_number() && count.number() < 0) count = 0;
+    if (!start.is(0) || !delta.is(1)) steps = ", " + start.text() + ", " + delta.text();
+  }
+  c.result(0, {count});
+  c.text = "range<" + cpp_type(type) + ", " + count.text() + ">(g" + steps + ")";
 }
 
 void constant_of_shape(call& c) {

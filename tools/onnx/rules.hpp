@@ -38,6 +38,7 @@ void split_of(call& c);
 void shape_of(call& c);
 void constant_of(call& c);
 void constant_of_shape(call& c);
+void ranged(call& c);
 void passed(call& c);
 void dropped_out(call& c);
 void clipped(call& c);
@@ -79,6 +80,7 @@ inline constexpr rule split_rule{split_of, layout::own};
 inline constexpr rule shape_rule{shape_of, layout::own};
 inline constexpr rule constant_rule{constant_of, layout::own};
 inline constexpr rule constant_of_shape_rule{constant_of_shape, layout::own};
+inline constexpr rule range_rule{ranged, layout::own};
 /// The result is operand 0.
 inline constexpr rule pass_rule{passed, layout::kept};
 inline constexpr rule dropout_rule{dropped_out, layout::kept};

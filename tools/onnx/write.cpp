@@ -22,21 +22,29 @@ std::string wrapped(std::string line) {
   }
   while (line.size() > width) {
     std::vector<std::size_t> open;
-    std::size_t best = 0, best_depth = 1000, indent = 0;
+    std::size_t best = 0, best_depth = 1000, indent = 0, assigned = 0;
     const std::size_t begin = line.find_first_not_of(' ');
     bool quoted = false;
+    int angles = 0;  // lists of template arguments stay on one line
     for (std::size_t i = begin; i < line.size() && i < width; ++i) {
       const char c = line[i];
       if (c == '"') quoted = !quoted;
       if (quoted) continue;
-      if (c == '(' || c == '{' || (c == '<' && is_word(line[i - 1]))) open.push_back(i + 1);
-      if ((c == ')' || c == '}' || (c == '>' && line[i - 1] != ' ')) && !open.empty()) open.pop_back();
+      if (c == '(' || c == '{') open.push_back(i + 1);
+      if ((c == ')' || c == '}') && !open.empty()) open.pop_back();
+      if (c == '<' && is_word(line[i - 1])) ++angles;
+      if (c == '>' && line[i - 1] != ' ' && angles > 0) --angles;
       const bool can_break =
           c == ' ' && i > begin && std::string_view(",+-*/=&|<>?").find(line[i - 1]) != std::string_view::npos;
-      const bool useful = i > begin + 20 && (open.empty() || i > open.back());
-      if (can_break && useful && open.size() <= best_depth)
+      if (!can_break || angles > 0) continue;
+      if (line.substr(i - 2, 2) == " =" && open.empty()) {
+        assigned = i;
+      } else if (i > begin + 20 && (open.empty() || i > open.back()) && open.size() <= best_depth) {
         best = i, best_depth = open.size(), indent = open.empty() ? begin + 4 : open.back();
+      }
     }
+    if (assigned > 0 && (best == 0 || best_depth > 1 || line.size() - assigned + 4 + begin <= width))
+      best = assigned, indent = begin + 4;
     if (best == 0) break;
     done += line.substr(0, best) + "\n";
     line = std::string(indent, ' ') + line.substr(best + 1);
