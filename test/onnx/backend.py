@@ -48,7 +48,7 @@ def reason_out_of_scope(model):
 
     def of_graph(graph):
         for node in graph.node:
-            if node.domain not in ("", "ai.onnx"):
+            if node.domain not in ("", "ai.onnx", "ai.onnx.preview", "ai.onnx.preview.training"):
                 yield "domain " + node.domain
             for a in node.attribute:
                 if a.type == onnx.AttributeProto.GRAPH:

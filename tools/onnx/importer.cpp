@@ -340,7 +340,7 @@ std::int64_t importer::opset_of(const std::string& domain) const {
 
 void importer::run() {
   const std::int64_t opset = opset_of("");
-  if (opset < 6)
+  if (opset < 6 && (model.opsets.count("") || model.opsets.empty()))
     throw error(error_code::unimplemented, "import",
                 {"the file uses opset ", opset,
                  " of ONNX, but Weft imports opsets from 6: convert it with "
@@ -514,9 +514,12 @@ call::call(importer& i, const onnx::node& n, const row& r, std::int64_t set)
   for (const std::string& name : n.inputs) in.push_back(name.empty() ? nullptr : &to.in_body(to.find(name)));
   while (!in.empty() && !in.back()) in.pop_back();
   if (r.how.apply)
-    for (std::size_t k = 0; k < in.size(); ++k)
+    for (std::size_t k = 0; k < in.size(); ++k) {
+      if (in[k] && in[k]->bounded)
+        refuse("operand " + std::to_string(k) + " has a number of rows that only a step knows");
       if (in[k] && in[k]->type == 0 && in[k]->text.empty())
         refuse("operand " + std::to_string(k) + " is not computed before");
+    }
   for (const std::string& name : n.outputs) out.push_back(name.empty() || !r.how.apply ? nullptr : &to.add_value(name));
   for (value* v : out)
     if (v) v->home = to.id;

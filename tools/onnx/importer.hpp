@@ -81,6 +81,7 @@ struct value {
   std::vector<std::int64_t> view;                      ///< of a constant that is padded with leading extents 1
   std::vector<int> order;
   bool padded = false;
+  bool bounded = false;  ///< the number of rows is known when a step has run
   bool shared = false;   ///< a parameter that several blocks read
   std::size_t home = 0;  ///< the body in which the text is valid
 

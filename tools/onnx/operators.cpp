@@ -13,6 +13,7 @@
 #include "operators_recurrent.hpp"
 #include "operators_reduce.hpp"
 #include "operators_signals.hpp"
+#include "operators_training.hpp"
 
 namespace tool::importer {
 
@@ -32,6 +33,7 @@ void for_each_row(const std::function<void(const row&)>& f) {
   each(recurrent_rows);
   each(reduce_rows);
   each(signal_rows);
+  each(training_rows);
 }
 
 const row* find_row(const std::string& op, std::int64_t opset) {

@@ -148,6 +148,40 @@ inline void attended(call& c) {
   c.text = narrowed(type, y);
 }
 
+/// Attention whose scores and probabilities pass through graphs.
+inline void attended_flexibly(call& c) {
+  const int type = c.operand(0).type, wide = is_storage(type) ? static_cast<int>(float32) : type;
+  const integers &qs = c.operand(0).extents, &ks = c.operand(1).extents, &vs = c.operand(2).extents;
+  c.number("softmax_precision", 1);
+  if (!qs[3].is_number() || !qs[1].is_number() || !ks[1].is_number() || ks[1].is(0))
+    c.refuse("the heads must be numbers");
+  const double scale =
+      c.has_attribute("scale") ? c.real("scale", 1) : 1 / std::sqrt(static_cast<double>(qs[3].number()));
+  std::string k = widened(c, 1), v = widened(c, 2);
+  if (const std::int64_t group = qs[1].number() / ks[1].number(); group > 1) {
+    c.need_header("ops/arrays/stack.hpp");
+    k = "repeat<1, " + std::to_string(group) + ">(" + k + ")";
+    v = "repeat<1, " + std::to_string(group) + ">(" + v + ")";
+  }
+  const auto changed = [&](const char* name, const std::string& text) {
+    const auto* a = c.find(name);
+    if (!a || !a->g) return text;
+    value x;
+    x.type = wide;
+    x.extents = {qs[0], qs[1], qs[2], ks[2]};
+    x.text = is_name(text) ? text : stated(c, "scores", "let(" + text + ")");
+    x.stated = true;
+    const auto results = c.to.import_graph(*a->g, {&x});
+    if (results.size() != 1) c.refuse(std::string("its graph ") + name + " must have one result");
+    return c.to.text_of(*results[0]);
+  };
+  const std::string product =
+      "matmul(" + widened(c, 0) + ", transpose<0, 1, 3, 2>(" + k + ")) * " + literal(wide, scale);
+  const std::string scores = changed("score_mod", c.filled(product));
+  c.result(0, {qs[0], qs[1], qs[2], vs[3]});
+  c.text = narrowed(type, "matmul(" + changed("prob_mod", "softmax(" + scores + ")") + ", " + v + ")");
+}
+
 /// The angles come from caches, by position.
 inline void rotated(call& c) {
   same_extents(c);
@@ -267,6 +301,7 @@ inline constexpr row attention_rows[] = {
      "attention attention_mask key_lengths query_position softmax repeat tanh concat shape_of scan"},
     {"CausalConvWithState", {convolved_causally}, "depthwise_conv2d conv2d_options silu"},
     {"LinearAttention", {attended_linearly}, "scan rows zeros exp sum"},
+    {"ai.onnx.preview.FlexAttention", {attended_flexibly}, "softmax matmul"},
     {"RotaryEmbedding", {rotated}, "gather slice concat expand_dims"},
 };
 

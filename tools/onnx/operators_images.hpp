@@ -332,6 +332,58 @@ inline void cropped_or_padded(call& c) {
   c.text = text;
 }
 
+/// Rows of [image, class, box]: as many as are selected in a step.
+inline void suppressed(call& c) {
+  const value &boxes = c.operand(0), &scores = c.operand(1);
+  const bool centers = c.number("center_point_box", 0) != 0;
+  const integer &images = scores.extents[0], &classes = scores.extents[1];
+  if (!images.is_number() || !classes.is_number() || images.number() * classes.number() > 256)
+    c.refuse("the images and classes must be numbers, and at most 256 pairs");
+  std::int64_t most = c.has(2) ? c.known_integers(2).at(0).number() : 0;
+  const integer& count = boxes.extents[1];
+  if (count.is_number()) most = std::min(most, count.number());
+  if (most < 1 || most > (1 << 24)) c.refuse("max_output_boxes_per_class must be from 1 to 2^24");
+  const auto number = [&](std::size_t i) { return digits(static_cast<float>(c.known_numbers(i).at(0))); };
+  const std::string options = "{.iou_threshold = " + (c.has(3) ? number(3) : "0.0") +
+                              (c.has(4) ? ", .score_threshold = " + number(4) : "") + "}";
+  const std::string all = named(c, 0, "boxes"), of = named(c, 1, "scores");
+  c.to.uses_graph = true;
+  std::string rows, masks, kept;
+  for (std::int64_t i = 0; i < images.number(); ++i) {
+    std::string corners = stated(c, "boxes", "squeeze<0>(slice<0, " + list_text({i, 1}) + ">(" + all + "))");
+    if (centers) {
+      const std::string center = "slice<1, 0, 2>(" + corners + ")", half = "slice<1, 2, 2>(" + corners + ") / 2.0f";
+      corners = stated(c, "corners", "concat<1>(" + center + " - " + half + ", " + center + " + " + half + ")");
+    }
+    for (std::int64_t k = 0; k < classes.number(); ++k) {
+      const std::string score = "squeeze<0>(squeeze<0>(slice<1, " + list_text({k, 1}) + ">(slice<0, " +
+                                list_text({i, 1}) + ">(" + of + "))))";
+      kept = c.to.name_for("kept");
+      c.to.add_statement(
+          {{kept},
+           "non_max_suppression<" + std::to_string(most) + ">(" + corners + ", " + score + ", " + options + ")",
+           ""});
+      const auto column = [&](std::int64_t n) {
+        return "fill<std::int64_t, " + importer::dims_text({integer(most), 1}) + ">(g, " + std::to_string(n) + ")";
+      };
+      rows += (rows.empty() ? "" : ", ") + ("concat<1>(" + column(i) + ", " + column(k) +
+                                            ", expand_dims<1>(cast<std::int64_t>(" + kept + ".values)))");
+      masks += (masks.empty() ? "" : ", ") + ("valid(" + kept + ")");
+    }
+  }
+  const std::string name = c.to.name_for(c.from.outputs[0]), extent = "dyn<\"" + name + "_rows\">";
+  const bool one = images.is(1) && classes.is(1);
+  if (!one) c.need_header("ops/index/boolean_mask.hpp");
+  c.to.add_statement({{name},
+                      one ? "with_count<" + extent + ">(" + rows + ", " + kept + ".count)"
+                          : "boolean_mask<" + extent + ">(concat<0>(" + rows + "), concat<0>(" + masks + "))",
+                      ""});
+  c.result(0, {integer::named(name + "_rows"), 3}, false, int64);
+  c.out[0]->text = name;
+  c.out[0]->stated = c.out[0]->bounded = c.done = true;
+  c.need_header("ops/images/boxes.hpp");
+}
+
 // ---- normalization ----
 
 inline std::string epsilon_text(call& c, double otherwise = 1e-5) {
@@ -451,6 +503,7 @@ inline constexpr row image_rows[] = {
      "ops/images/local_response_normalization.hpp"},
     {"LpNormalization", {norm_of_one, layout::kept}, "select norm"},
     {"MeanVarianceNormalization", {mean_variance, layout::kept}, "mean centred"},
+    {"NonMaxSuppression", {suppressed}, "non_max_suppression with_count boolean_mask valid fill concat"},
     {"RMSNormalization", {root_mean_square}, "rms_normalization rsqrt square", "ops/reduce/normalization.hpp"},
     {"Resize",
      {resized, layout::channels},

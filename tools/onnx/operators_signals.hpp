@@ -178,10 +178,10 @@ inline constexpr row signal_rows[] = {
     {"HannWindow", {window_of}},
     {"MelWeightMatrix", {mel_weights}},
     {"Multinomial", {multinomial}, "categorical", "ops/random/categorical.hpp"},
-    {"RandomNormal", {random_numbers}, "random_normal"},
-    {"RandomNormalLike", {random_numbers}, "random_normal"},
-    {"RandomUniform", {random_numbers}, "random_uniform"},
-    {"RandomUniformLike", {random_numbers}, "random_uniform"},
+    {"RandomNormal", {random_numbers}, "random_normal", "graph/random.hpp"},
+    {"RandomNormalLike", {random_numbers}, "random_normal", "graph/random.hpp"},
+    {"RandomUniform", {random_numbers}, "random_uniform", "graph/random.hpp"},
+    {"RandomUniformLike", {random_numbers}, "random_uniform", "graph/random.hpp"},
     {"STFT", {short_time_fourier}, "frame stft_options rfft", "ops/signals/stft.hpp"},
 };
 

@@ -481,6 +481,23 @@ window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
 
 namespace {
 
+/// Returns the text of a function of each group of channels and its filters. `filters`: the first extent of a group's.
+template <class F>
+std::string by_groups(call& c, std::int64_t groups, const integer& filters, F text_of) {
+  if (groups == 1) return text_of("{0}", "{1}");
+  if (groups > 64) c.refuse("more than 64 groups are not supported");
+  const std::string x = named(c, 0), by = named(c, 1, "filters"), last = std::to_string(c.rank() - 1);
+  const integer channels = floor_quotient(c.extent(0, 1), integer(groups));
+  std::string text;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const auto part = [&](const std::string& axis, const integer& size, const std::string& of) {
+      return "slice<" + axis + ", " + (size * integer(g)).text() + ", " + size.text() + ">(" + of + ")";
+    };
+    text += (g > 0 ? ", " : "") + text_of(part(last, channels, x), part("0", filters, by));
+  }
+  return "concat<" + last + ">(" + text + ")";
+}
+
 /// Sequences as images of one row.
 void convolved_groups_of_sequences(call& c, window_shape w, std::int64_t groups) {
   const value &x = c.operand(0), &filters = c.operand(1);
@@ -519,9 +536,8 @@ void convolved(call& c) {
   const std::string rank = std::to_string(axes) + "d";
   const bool depthwise =
       axes == 2 && groups > 1 && x.extents[1].is(groups) && filters.extents[1].is(1) && filters.extents[0].is_number();
-  if (groups > 1 && axes == 3) c.refuse("groups of volumes are not supported");
   if (groups > 1 && axes == 1) return convolved_groups_of_sequences(c, w, groups);
-  const std::string name = depthwise ? "depthwise_conv2d" : groups > 1 ? "grouped_conv2d" : "conv" + rank;
+  const std::string name = depthwise ? "depthwise_conv2d" : groups > 1 && axes == 2 ? "grouped_conv2d" : "conv" + rank;
   std::string options;
   const auto option = [&](const char* member, const std::string& text, const char* otherwise) {
     if (text != otherwise) options += (options.empty() ? "." : ", .") + std::string(member) + " = " + text;
@@ -537,6 +553,14 @@ void convolved(call& c) {
   std::iota(order.begin(), order.end() - 2, 2);
   order[axes] = 1, order[axes + 1] = 0;
   const bool has_bias = c.has(2);
+  if (groups > 1 && axes == 3) {
+    c.text = by_groups(c, groups, floor_quotient(filters.extents[0], integer(groups)),
+                       [&](const std::string& of, const std::string& by) {
+                         return "conv3d<" + options + ">(" + of + ", transpose<" + joined(order) + ">(" + by + "))";
+                       }) +
+             (has_bias ? " + {2}" : "");
+    return;
+  }
   const bool constants =
       filters.constant && filters.parameter && (!has_bias || (c.in[2]->constant && c.in[2]->parameter));
   if (constants && !x.known() && (x.type == float32)) {
@@ -638,19 +662,10 @@ void convolved_back(call& c) {
             has_bias ? "" : ".use_bias = false", weights);
     return;
   }
-  const std::string last = std::to_string(x.rank() - 1), of = groups > 1 ? named(c, 0) : "{0}",
-                    by = groups > 1 ? named(c, 1, "filters") : "{1}";
-  if (groups > 64) c.refuse("more than 64 groups are not supported");
-  const integer part = floor_quotient(x.extents[1], integer(groups));
-  const auto slice = [&](const std::string& axis, std::int64_t g, const std::string& from) {
-    return groups == 1 ? from
-                       : "slice<" + axis + ", " + (part * integer(g)).text() + ", " + part.text() + ">(" + from + ")";
-  };
-  std::string text;
-  for (std::int64_t g = 0; g < groups; ++g)
-    text += (g > 0 ? ", " : "") + name + "<" + options + ">(" + slice(last, g, of) + ", transpose<" + joined(order) +
-            ">(" + slice("0", g, by) + "))";
-  if (groups > 1) text = "concat<" + last + ">(" + text + ")";
+  std::string text = by_groups(
+      c, groups, floor_quotient(x.extents[1], integer(groups)), [&](const std::string& of, const std::string& by) {
+        return name + "<" + options + ">(" + of + ", transpose<" + joined(order) + ">(" + by + "))";
+      });
   for (std::size_t i = 0; i < axes; ++i)
     if (zeros[i] > 0) text = "pad<" + std::to_string(i + 1) + ", 0, " + std::to_string(zeros[i]) + ">(" + text + ")";
   c.text = text + (has_bias ? " + {2}" : "");
@@ -672,19 +687,33 @@ void pool_by_slices(call& c, const window_shape& w, bool maxima, bool count, con
     if (!extent.is_number()) c.refuse("such windows need static extents");
     const std::int64_t n = extent.number(), m = w.results[i].number(), k = w.extents[i], step = w.strides[i],
                        d = w.dilations[i];
-    if (k > 64) c.refuse("such windows must have at most 64 elements per axis");
+    if (k > 64 && !maxima) c.refuse("such windows must have at most 64 elements per axis");
     const std::int64_t after = std::max<std::int64_t>(0, (m - 1) * step + (k - 1) * d + 1 - n - w.before[i]);
     if (w.before[i] > 0 || after > 0) {
       if (maxima) c.need_header("ops/arrays/pad_modes.hpp");
       text = "pad<" + axis + ", " + joined(std::vector{w.before[i], after}) + ">(" + text +
              (maxima ? ", " + border : "") + ")";
     }
-    const std::string padded = stated(c, "padded", text);
+    std::string padded = stated(c, "padded", text);
     text.clear();
-    for (std::int64_t j = 0; j < k; ++j) {
-      const std::string part = "slice<" + axis + ", " + joined(std::vector{j * d, m}) +
-                               (step > 1 ? ", " + std::to_string(step) : "") + ">(" + padded + ")";
-      text = text.empty() ? part : maxima ? "maximum(" + text + ", " + part + ")" : text + " + " + part;
+    const auto part = [&](std::int64_t begin, std::int64_t size, std::int64_t by) {
+      return "slice<" + axis + ", " + joined(std::vector{begin, size}) + (by > 1 ? ", " + std::to_string(by) : "") +
+             ">(" + padded + ")";
+    };
+    if (maxima && k > 8) {  // windows of 2, 4, 8... elements, and then of all
+      std::int64_t reached = 1, length = n + w.before[i] + after;
+      while (reached < k) {
+        const std::int64_t by = std::min(reached, k - reached);
+        length -= by * d;
+        padded = stated(c, "largest", "maximum(" + part(0, length, 1) + ", " + part(by * d, length, 1) + ")");
+        reached += by;
+      }
+      text = part(0, m, step);
+    } else {
+      for (std::int64_t j = 0; j < k; ++j) {
+        const std::string next = part(j * d, m, step);
+        text = text.empty() ? next : maxima ? "maximum(" + text + ", " + next + ")" : text + " + " + next;
+      }
     }
     text = stated(c, maxima ? "largest" : "sums", text);
     std::vector<double> counts;

@@ -111,7 +111,8 @@ std::string struct_text(const body& of, const std::string& name, bool comments) 
       text += "    // " + s.comment + "\n" + wrapped(line);
   }
   std::string results;
-  for (const std::string& each : of.returned) results += (results.empty() ? "" : ", ") + ("let(" + each + ")");
+  for (std::size_t i = 0; i < of.returned.size(); ++i)
+    results += (i > 0 ? ", " : "") + (of.outputs[i]->bounded ? of.returned[i] : "let(" + of.returned[i] + ")");
   if (of.returned.size() > 1) results = "std::tuple(" + results + ")";
   const std::string one_line = "  auto operator()(" + parameters(of) + ") const { return " + results + "; }";
   if (text.size() == begin && one_line.size() <= width)
