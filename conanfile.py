@@ -24,7 +24,7 @@ class Weft(ConanFile):
     # ConanCenter has no recipe of oneDNN: with_dnnl is the system's library.
     default_options = {"with_dnnl": False, "with_zlib": True, "with_jpeg": True, "with_png": True, "with_distributed": True,
                        "with_openssl": True, "system_libraries": False}
-    exports_sources = "LICENSE", "include/*", "cmake/weft.cpp", "cmake/weft_distributed.cpp", "cmake/weftCompiled.cmake"
+    exports_sources = "LICENSE", "include/*", "cmake/weft.cpp", "cmake/weft_distributed.cpp", "cmake/weft_recurrent.cpp", "cmake/weftCompiled.cmake"
     exports = "CMakeLists.txt", VERSION
     no_copy_source = True
     test_package_folder = "packaging/conan/test_package"

@@ -21,11 +21,11 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O" AND NOT CMAKE_CXX_FLAGS_NONE MATCHES "(
   unset(weft_has_warned)
 endif()
 
-# weft_compile_once(NAME SOURCE): the library weft_NAME, and weft::NAME, which links it. weft::NAME is an imported target, so a
+# weft_compile_once(NAME SOURCE...): the library weft_NAME, and weft::NAME, which links it. weft::NAME is an imported target, so a
 # project can export a library that links it: whoever uses that library finds Weft and compiles its own copy. The library hides
 # all symbols but those that WEFT_API marks, so a shared library that links it exports no others.
-function(weft_compile_once name source)
-  add_library(weft_${name} STATIC EXCLUDE_FROM_ALL ${source})
+function(weft_compile_once name)
+  add_library(weft_${name} STATIC EXCLUDE_FROM_ALL ${ARGN})
   set_target_properties(weft_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                                                 VISIBILITY_INLINES_HIDDEN ON)
   add_library(weft::${name} INTERFACE IMPORTED GLOBAL)
@@ -33,9 +33,9 @@ function(weft_compile_once name source)
 endfunction()
 
 if(NOT TARGET weft::compiled)
-  weft_compile_once(compiled ${CMAKE_CURRENT_LIST_DIR}/weft.cpp)
+  weft_compile_once(compiled ${CMAKE_CURRENT_LIST_DIR}/weft.cpp ${CMAKE_CURRENT_LIST_DIR}/weft_recurrent.cpp)
   target_link_libraries(weft_compiled PUBLIC weft::headers)
-  target_compile_definitions(weft_compiled PUBLIC WEFT_SEPARATE_COMPILATION)
+  target_compile_definitions(weft_compiled PUBLIC WEFT_SEPARATE_COMPILATION WEFT_SEPARATE_RECURRENT)
   if(WEFT_OPTIMIZED_IN_DEBUG)
     target_compile_options(weft_compiled PRIVATE $<${weft_is_unoptimised}:-O2>)
   endif()

@@ -14,7 +14,7 @@
 #include <weft/distributed/cluster/environment.hpp>
 #include <weft/distributed/membership/loss_policy.hpp>
 
-#include "command_line.hpp"
+#include "training_flags.hpp"
 
 /// The flags of an example that trains in one process or on a cluster: those of TensorFlow's distributed programs, and
 /// a list of hosts.

@@ -14,9 +14,9 @@
 #include <weft/train/supervised_session.hpp>
 
 #include "checkpoints.hpp"
-#include "command_line.hpp"
 #include "event_log.hpp"
 #include "result_file.hpp"
+#include "training_flags.hpp"
 
 /// After each step its cost is checked and shown, and the position in the data goes on: before a checkpoint is written.
 class follow_hook final : public weft::run_hook {

@@ -13,11 +13,11 @@
 #include <weft/weft.hpp>
 
 #include "../checkpoints.hpp"
-#include "../command_line.hpp"
 #include "../event_log.hpp"
 #include "../result_file.hpp"
 #include "../supervised.hpp"
 #include "../test_accuracy.hpp"
+#include "../training_flags.hpp"
 #include "model.hpp"
 
 using namespace weft;

@@ -6,7 +6,7 @@
 #include <weft/weft.hpp>
 
 #include "../classifier.hpp"
-#include "../command_line.hpp"
+#include "../training_flags.hpp"
 
 /// model.cpp has the layers and the loss, whose kernels nvcc compiles for GPUs; no other file needs nvcc.
 struct lenet : classifier {

@@ -15,6 +15,7 @@
 
 #include <weft/checkpoint/weights.hpp>
 #include <weft/train/metrics.hpp>
+#include <weft/train/progress.hpp>
 #include <weft/train/schedules.hpp>
 #include <weft/train/supervised_session.hpp>
 

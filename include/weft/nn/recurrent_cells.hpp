@@ -239,5 +239,24 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
   return result;
 }
 
+// weft::compiled contains these in an object file of its own, which only programs with recurrent layers link.
+#if defined(WEFT_RECURRENT_SOURCE)
+  #define WEFT_INSTANTIATE_CELL template
+#elif defined(WEFT_SEPARATE_RECURRENT) && !WEFT_COMPILES_FOR_GPU
+  #define WEFT_INSTANTIATE_CELL extern template
+#endif
+#if defined(WEFT_INSTANTIATE_CELL)
+WEFT_INSTANTIATE_CELL recurrent_symbols record_recurrent<float>(const recurrent_call&, const layer_state&,
+                                                                std::initializer_list<optional_request>,
+                                                                const simple_cell<float>&);
+WEFT_INSTANTIATE_CELL recurrent_symbols record_recurrent<float>(const recurrent_call&, const layer_state&,
+                                                                std::initializer_list<optional_request>,
+                                                                const lstm_cell<float>&);
+WEFT_INSTANTIATE_CELL recurrent_symbols record_recurrent<float>(const recurrent_call&, const layer_state&,
+                                                                std::initializer_list<optional_request>,
+                                                                const gru_cell<float>&);
+  #undef WEFT_INSTANTIATE_CELL
+#endif
+
 }  // namespace weft::nn::detail
 WEFT_COLD_END

@@ -278,6 +278,11 @@ struct attention_op {
 
 namespace detail {
 
+WEFT_INSTANTIATE(kernel* prepare_declared<attention_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<attention_gradient_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<attention_op<float>>(gradient_context&));
+WEFT_INSTANTIATE(void gradient_of_declared<attention_gradient_op<float>>(gradient_context&));
+
 /// Records an attention.
 template <class T>
 symbol record_attention(attention_symbols s, const symbol& values) {

@@ -35,6 +35,8 @@ struct dropout_op {
 
 namespace detail {
 
+WEFT_INSTANTIATE(kernel* prepare_declared<dropout_op<float>>(const prepare_context&));
+
 template <class T>
 symbol record_dropout(symbol x, symbol rate, const random_options& options) {
   op_builder& where = *x.builder();

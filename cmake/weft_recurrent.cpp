@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: BSL-1.0
+#define WEFT_RECURRENT_SOURCE
+#include <weft/nn/recurrent.hpp>
