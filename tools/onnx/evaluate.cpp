@@ -149,12 +149,21 @@ elements evaluate(call& c) {
       return from;
     });
   }
-  if (op == "Slice" && x.rank() == 1 && c.in[1]->elements->at(0).is_number()) {
-    const std::int64_t n = x.extents[0].number(), step = c.has(4) ? c.in[4]->elements->at(0).number() : 1;
-    std::int64_t begin = c.in[1]->elements->at(0).number();
-    begin = std::clamp<std::int64_t>(begin < 0 ? begin + n : begin, 0, step < 0 ? std::max<std::int64_t>(n - 1, 0) : n);
-    return moved(c, [&](const auto& index) {
-      return std::vector{static_cast<std::size_t>(begin + step * static_cast<std::int64_t>(index[0]))};
+  if (op == "Slice" && c.in.size() > 2) {
+    std::vector<std::int64_t> begins(x.rank(), 0), steps(x.rank(), 1);
+    for (std::size_t i = 0; i < c.in[1]->elements->size(); ++i) {
+      const auto given = [&](std::size_t k) { return (*c.in[k]->elements)[i]; };
+      const std::size_t axis = c.has(3) ? c.axis(given(3).number(), x.rank()) : i;
+      const std::int64_t n = x.extents[axis].number(), step = c.has(4) ? given(4).number() : 1;
+      if (!given(1).is_number()) return std::nullopt;
+      const std::int64_t begin = given(1).number(), last = step < 0 ? std::max<std::int64_t>(n - 1, 0) : n;
+      begins[axis] = std::clamp<std::int64_t>(begin < 0 ? begin + n : begin, 0, last);
+      steps[axis] = step;
+    }
+    return moved(c, [&](std::vector<std::size_t> index) {
+      for (std::size_t i = 0; i < index.size(); ++i)
+        index[i] = static_cast<std::size_t>(begins[i] + steps[i] * static_cast<std::int64_t>(index[i]));
+      return index;
     });
   }
   if (op == "Transpose") {

@@ -17,14 +17,14 @@ inline void optimized(call& c) {
                     after = option("norm_coefficient_post", 0), t = stated(c, "t", "cast<" + cpp_type(type) + ">({1})");
   const std::string epsilon = option("epsilon", adagrad ? 0 : 1e-8), factor = option("decay_factor", 0);
   if (count == 0 || c.in.size() != 2 + lists * count) c.refuse("it needs as many gradients and slots as variables");
-  const auto power = [&](std::string_view name, double otherwise) {
+  const auto log_of = [&](std::string_view name, double otherwise) {
     return literal(type, std::log(c.real(name, otherwise)));
   };
   std::string rate = "{0}";
   if (adagrad) rate = "{0} / (1 + " + t + " * " + factor + ")";
   if (adam)
-    rate = "select({1} > 0, {0} * sqrt(1 - exp(" + t + " * " + power("beta", 0.999) + ")) / (1 - exp(" + t + " * " +
-           power("alpha", 0.9) + ")), {0})";
+    rate = "select({1} > 0, {0} * sqrt(1 - exp(" + t + " * " + log_of("beta", 0.999) + ")) / (1 - exp(" + t + " * " +
+           log_of("alpha", 0.9) + ")), {0})";
   rate = stated(c, "rate", rate);
   std::vector<std::string> variables, slots[2];
   for (std::size_t i = 0; i < count; ++i) {

@@ -891,15 +891,21 @@ void layer_normalized(call& c) {
   const auto exact = digits(static_cast<float>(epsilon));
   const bool constants =
       c.operand(1).constant && c.in[1]->parameter && c.has(2) && c.in[2]->constant && c.in[2]->parameter;
-  if (axis + 1 != x.rank()) c.refuse("it normalizes several axes");
-  if (constants && x.type == float32 && x.rank() > 1 && c.in[1]->rank() == 1 && c.in[2]->rank() == 1) {
+  const std::size_t axes = x.rank() - axis;
+  const auto has_axes = [&](std::size_t i) {
+    const integers& e = c.operand(i).extents;
+    return e.size() == axes && std::equal(e.begin(), e.end(), x.extents.begin() + static_cast<std::ptrdiff_t>(axis));
+  };
+  if (constants && axes == 1 && x.type == float32 && x.rank() > 1 && c.in[1]->rank() == 1 && c.in[2]->rank() == 1) {
     c.layer("nn::layer_norm<>", ".epsilon = " + exact,
             {permuted_weight("scale", *c.in[1], {0}), permuted_weight("offset", *c.in[2], {0})});
     return;
   }
+  if (!has_axes(1) || (c.has(2) && !has_axes(2)))
+    c.refuse("the scale and the bias must have the extents of the normalized axes");
   c.need_header("ops/reduce/normalization.hpp");
-  c.text = c.has(2) ? "layer_normalization({0}, {1}, {2}, {.epsilon = " + exact + "})"
-                    : "layer_normalization({0}, {1}, zeros_like({1}), {.epsilon = " + exact + "})";
+  c.text = "layer_normalization" + (axes == 1 ? "" : "<" + std::to_string(axes) + ">") + "({0}, {1}, " +
+           (c.has(2) ? "{2}" : "zeros_like({1})") + ", {.epsilon = " + exact + "})";
 }
 
 // ---- arrays ----
@@ -910,7 +916,14 @@ void concatenated(call& c) {
   for (const value* v : c.in) last |= v && v->last;
   for (std::size_t i = 0; i < c.in.size(); ++i) c.reorder(i, last);
   integers extents = c.operand(0).extents;
-  for (std::size_t i = 1; i < c.in.size(); ++i) extents[axis] = extents[axis] + c.extent(i, axis);
+  for (std::size_t i = 1; i < c.in.size(); ++i)
+    for (std::size_t k = 0; k < rank; ++k)
+      if (k == axis)
+        extents[k] = extents[k] + c.extent(i, k);
+      else if (!(c.extent(i, k) == extents[k]))
+        c.refuse("operands of " + importer::shape_text(c.in[0]->extents) + " and " +
+                 importer::shape_text(c.in[i]->extents) + " may differ beside axis " + std::to_string(axis) +
+                 ": fix an extent that has a name by --extent NAME=NUMBER");
   c.result(0, extents, last);
   if (c.in.size() == 1) return c.pass(0);
   c.holes["axis"] = std::to_string(c.physical_axis(0, axis));
