@@ -188,7 +188,15 @@ suite_checkpoint() {
 suite_overhead() { weft ${quick:+--seconds 0.2}; }
 
 # Inference on threads that share the variables.
-suite_serving() { weft ${quick:+--seconds 0.5}; }
+suite_serving() {
+  weft ${quick:+--seconds 0.5}
+  weft --frozen ${quick:+--seconds 0.5}
+  peer torch frozen_peers.py
+  if header eigen3/Eigen/Dense && [[ -d $environments/rtneural ]] &&
+    compiled frozen_rtneural g++ -O3 -march=native -std=c++20 -DNDEBUG -I"$environments/rtneural" -isystem /usr/include/eigen3; then
+    measure "$folder/frozen_rtneural_peer"
+  fi
+}
 
 suite_queues() {
   weft ${quick:+--seconds 0.2}

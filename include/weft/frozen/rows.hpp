@@ -11,11 +11,12 @@
 /// Operations of frozen models on rows: softmax, normalization, argmax and gather.
 namespace weft::frozen {
 
+/// Computes y = softmax(x) for each row.
 template <class T>
 void softmax(const T* x, T* y, std::int64_t rows, std::int64_t columns) {
   device::softmax_rows(x, y, static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
 }
-/// `scratch`: memory for one row.
+/// Computes y = log(softmax(x)) for each row. `scratch`: memory for one row.
 template <class T>
 void log_softmax(const T* x, T* y, std::int64_t rows, std::int64_t columns, T* scratch) {
   device::log_softmax_rows(x, y, scratch, static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
