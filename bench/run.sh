@@ -18,7 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise operations normalization matmul allreduce mpi parameter_server transfer trust spanning scale failures compile)
+known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise operations imported normalization matmul allreduce mpi parameter_server transfer trust spanning scale failures compile)
 suites=()
 environments=build/peers
 rounds=
@@ -144,6 +144,16 @@ suite_models() {
   weft gpt --seconds $((${#quick} ? 2 : 8))
   peer torch model_step.py gpt --batch 8 --seconds $((${#quick} ? 2 : 8))
   if [[ -z $quick ]]; then peer torch model_step.py gpt --batch 8 --compile --seconds 8; fi
+}
+
+# Networks of torchvision that PyTorch exports to ONNX.
+suite_imported() {
+  local model
+  [[ -x $environments/torch/bin/python ]] || return 0
+  for model in resnet50 mobilenet_v2 vit_b_16; do
+    weft "$model" --python "$environments/torch/bin/python" --seconds $((${#quick} ? 2 : 8))
+    peer torch inference_peers.py "$model" --seconds $((${#quick} ? 2 : 8))
+  done
 }
 
 # Recurrent networks, one step of a small LSTM, and reading the rows of an array in a loop with its gradient. The program
@@ -317,6 +327,7 @@ targets=()
 for suite in "${suites[@]}"; do
   if [[ -e bench/$suite.cpp ]]; then targets+=("bench_$suite"); fi
   if [[ $suite == parameter_server ]]; then targets+=(mnist); fi
+  if [[ $suite == imported ]]; then targets+=(weft_command weft_compiled bench_models); fi
 done
 configure=(-DWEFT_BUILD_BENCHMARKS=ON)  # test/run.sh leaves them out
 if [[ ${#targets[@]} -gt 0 ]]; then build default "${targets[@]}"; fi

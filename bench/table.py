@@ -73,6 +73,8 @@ WANTED = [
     Wanted("models", lambda asked: asked["model"] == "lenet" and asked["mode"] == "train", times=1.8, peer="torch"),
     Wanted("models", lambda asked: asked["model"] == "lenet" and asked["mode"] == "infer", times=3, peer="torch"),
     Wanted("models", lambda asked: asked["model"] == "gpt", times=2, peer="torch"),
+    Wanted("imported", lambda asked: "model" in asked, times=1, peer="onnxruntime"),
+    Wanted("imported", lambda asked: asked.get("program") == "resnet50", unit="s", most=7),
     Wanted("loops", lambda asked: asked["model"] in ("lstm", "gru"), times=1.6, peer="torch"),
     Wanted("loops", lambda asked: asked["model"] == "tagger", times=20, peer="torch"),
     Wanted("loops", lambda asked: asked["model"] == "lstm_step", times=1),

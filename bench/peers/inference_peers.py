@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
 """Times inference of one model in ONNX Runtime, OpenVINO and PyTorch on the CPU.
 
-usage: inference_peers.py MODEL [--batch N] [--threads N] [--seconds S]
-MODEL: mlp (784-100-10, sigmoid), lenet (as model_step.py), resnet50, inception_v3. Synthetic data, float32, the same weights in all.
-Prints one JSON object per peer, with the keys of bench/step.cpp (mlp) or bench/models.cpp (the others).
+usage: inference_peers.py MODEL [--batch N] [--threads N] [--seconds S] [--export FILE]
+MODEL: mlp (784-100-10, sigmoid), lenet (as model_step.py), or a classifier of torchvision, such as resnet50. Synthetic data,
+float32, the same weights in all. Prints one JSON object per peer, with the keys of bench/step.cpp (mlp) or bench/models.cpp
+(the others). --export writes the model as an ONNX file instead.
 """
 import argparse
 import json
@@ -16,6 +17,7 @@ p.add_argument("model")
 p.add_argument("--batch", type=int, default=1)
 p.add_argument("--threads", type=int, default=2)
 p.add_argument("--seconds", type=float, default=4)
+p.add_argument("--export")
 a = p.parse_args()
 os.environ.setdefault("OMP_NUM_THREADS", str(a.threads))
 import numpy as np
@@ -36,8 +38,10 @@ else:
     s = 299 if a.model == "inception_v3" else 224
     x = torch.randn(a.batch, 3, s, s)
 net.eval()
-path = os.path.join(tempfile.mkdtemp(), "m.onnx")
+path = a.export or os.path.join(tempfile.mkdtemp(), "m.onnx")
 torch.onnx.export(net, (x,), path, input_names=["x"], output_names=["y"], dynamo=False)
+if a.export:
+    raise SystemExit
 feed = x.numpy()
 calls = {}
 import onnxruntime as ort
