@@ -20,6 +20,9 @@
 #include <weft/plan/bind.hpp>
 #include <weft/plan/kernels.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 WEFT_COLD_BEGIN
 namespace weft {
 
@@ -1111,3 +1114,5 @@ class frozen_writer {
 }  // namespace detail
 }  // namespace weft
 WEFT_COLD_END
+
+#pragma pop_macro("slots")
