@@ -5,6 +5,7 @@
 /// They are the CPU kernels of sessions, need only the C++ standard library, allocate nothing, and work without
 /// exceptions and without run-time type information.
 
+#include <weft/frozen/attention.hpp>
 #include <weft/frozen/copy.hpp>
 #include <weft/frozen/image.hpp>
 #include <weft/frozen/map.hpp>

@@ -357,8 +357,11 @@ BOOST_AUTO_TEST_CASE(sequences) {
   auto normal = norm(embedded);
   auto weights = softmax(let(matmul<transpose_of::b>(queries(normal), keys(normal))) * 0.2f);
   auto block = embedded + outputs(matmul(weights, values(normal)));
+  nn::multi_head_attention<4> attention{.causal = true};
+  auto attended = embedded + attention(norm(embedded));
   session t{g, {.threads = 1}};
   check(all, "block", t, fetch(block), feed(ids), {1, 2, 9});
+  check(all, "attended", t, fetch(attended), feed(ids), {1, 2, 9, 80});
   run(all);
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include <weft/config.hpp>
+#include <weft/compiler.hpp>
 
 namespace weft::device {
 

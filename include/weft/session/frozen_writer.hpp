@@ -6,12 +6,14 @@
 #include <string>
 
 #include <weft/device/cpu/matmul_strips.hpp>
+#include <weft/frozen/attention.hpp>
 #include <weft/frozen/reduce.hpp>
 #include <weft/ops/arrays/box_copies.hpp>
 #include <weft/ops/fused_operations.hpp>
 #include <weft/ops/images/convolution.hpp>
 #include <weft/ops/images/pooling.hpp>
 #include <weft/ops/index/gather.hpp>
+#include <weft/ops/products/attention_op.hpp>
 #include <weft/ops/products/matmul.hpp>
 #include <weft/ops/reduce/argmax.hpp>
 #include <weft/ops/reduce/normalization.hpp>
@@ -478,7 +480,8 @@ class frozen_writer {
     image_header = 4,
     rows_header = 8,
     copy_header = 16,
-    reduce_header = 32
+    reduce_header = 32,
+    attention_header = 64
   };
 
   void instruction(std::uint32_t i) {
@@ -525,6 +528,7 @@ class frozen_writer {
     if (is("avg_pool2d")) return pool(c, pool_kind::average);
     if (is("softmax") || is("log_softmax")) return softmax(c, is("log_softmax"));
     if (is("layer_normalization") || is("rms_normalization")) return normalization(c, is("layer_normalization"));
+    if (is("attention")) return attention(c);
     refuse(c.node.subgraphs.empty() ? "this operation is not among those of weft/frozen.hpp" : "it has a subgraph");
   }
 
@@ -941,6 +945,61 @@ class frozen_writer {
           format_number("%.*g", 17, epsilon),
           ");"});
   }
+  void attention(const call& c) {
+    needs(attention_header);
+    const auto a = attributes_of<attention_op<float>>(c.node);
+    const attention_operands o = a.operands();
+    using problem = device::attention_problem;
+    sequence<problem> of;
+    for (const prepare_context& p : c.at) of.push_back(attention_problem_of(p, a));
+    std::string all;
+    const auto add = [&](auto f) {
+      append(all, {all.empty() ? "" : ", ", text(frozen_number([&](std::size_t q) { return f(of[q]); }))});
+    };
+    using m = std::int64_t problem::*;
+    for (const m member : {&problem::batch, &problem::heads, &problem::kv_heads, &problem::queries, &problem::keys,
+                           &problem::width, &problem::value_width})
+      add([=](const problem& s) { return s.*member; });
+    std::string steps;
+    all.swap(steps);
+    for (std::size_t i = 0; i < 4; ++i) add([=](const problem& s) { return s.mask_steps[i]; });
+    all = str_cat({"{", steps, ", {", all, "}, ", of[0].window, ", ", format_number("%.*g", 17, of[0].scale), ", ",
+                   of[0].causal ? "true, " : "false, ", of[0].alibi ? "true, " : "false, ",
+                   of[0].positions_differ ? "true}" : "false}"});
+    const bool is_double = c.out().type == dtype::float64,
+               is_mask = o.mask >= 0 && c.declared[static_cast<std::size_t>(o.mask)].type == dtype::boolean;
+    reserve_scratch(is_double ? 8 * frozen::attention_elements<double>(of[0])
+                              : 4 * frozen::attention_elements<float>(of[0]));
+    const auto given = [&](int k, bool yes) {
+      return k < 0 || !yes ? std::string("nullptr") : input(c, static_cast<std::size_t>(k));
+    };
+    const bool has_logs = step_.made->buffers[c.result[1]].kind != plan::buffer_kind::unused;
+    line({"frozen::attention<",
+          type_name(c.out().type),
+          ">(",
+          all,
+          ", ",
+          input(c, 0),
+          ", ",
+          input(c, 1),
+          ", ",
+          input(c, 2),
+          ", ",
+          given(o.mask, !is_mask),
+          ", ",
+          given(o.mask, is_mask),
+          ", ",
+          given(o.lengths, true),
+          ", ",
+          given(o.positions, true),
+          ", ",
+          output(c),
+          ", ",
+          has_logs ? output(c, 1) : "nullptr",
+          ", reinterpret_cast<",
+          type_name(c.out().type),
+          "*>(scratch));"});
+  }
   void argmax(const call& c) {
     needs(rows_header);
     const shape& x = c.declared[0].extents;
@@ -1017,8 +1076,8 @@ class frozen_writer {
       begins.push_back(total), total += (assigned.bytes(a) + 63) / 64 * 64;
     const std::size_t scratch_at = total, all = total + (scratch_ + 63) / 64 * 64;
     std::string kernels;
-    const char* const files[] = {"map", "product", "image", "rows", "copy", "reduce"};
-    for (const unsigned k : {4u, 2u, 0u, 1u, 5u, 3u})
+    const char* const files[] = {"map", "product", "image", "rows", "copy", "reduce", "attention"};
+    for (const unsigned k : {6u, 4u, 2u, 0u, 1u, 5u, 3u})
       if (headers_ >> k & 1) append(kernels, {"#include <weft/frozen/", files[k], ".hpp>\n"});
     const std::string space = identifier(options_.name);
     const bool named = !extent_.empty();
