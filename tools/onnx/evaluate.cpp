@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "importer.hpp"
 
@@ -64,6 +65,7 @@ std::optional<integer> combined(const std::string& op, const integer& a, const i
     if (a.is_number() && b.is_number()) return integer(a.number() / b.number());
     return floor_quotient(a, b);  // extents are not negative
   }
+  if (op == "fmod" && a.is_number() && b.is_number() && !b.is(0) && !b.is(-1)) return integer(a.number() % b.number());
   if (op == "Mod" && a.is_number() && b.is_number() && !b.is(0)) return a - floor_quotient(a, b) * b;
   if (op == "And") return integer(!a.is(0) && !b.is(0));
   if (op == "Or") return integer(!a.is(0) || !b.is(0));
@@ -149,15 +151,18 @@ elements evaluate(call& c) {
       return from;
     });
   }
-  if (op == "Slice" && c.in.size() > 2) {
+  if (op == "Slice") {
+    for (std::size_t i = 1; i < c.in.size(); ++i)
+      for (const integer& n : c.has(i) ? *c.in[i]->elements : integers())
+        if (!n.is_number()) return std::nullopt;
+    const std::vector<std::int64_t> starts = c.list_or_operand("starts", 1), axes = c.list_or_operand("axes", 3),
+                                    by = c.list_or_operand("", 4);
     std::vector<std::int64_t> begins(x.rank(), 0), steps(x.rank(), 1);
-    for (std::size_t i = 0; i < c.in[1]->elements->size(); ++i) {
-      const auto given = [&](std::size_t k) { return (*c.in[k]->elements)[i]; };
-      const std::size_t axis = c.has(3) ? c.axis(given(3).number(), x.rank()) : i;
-      const std::int64_t n = x.extents[axis].number(), step = c.has(4) ? given(4).number() : 1;
-      if (!given(1).is_number()) return std::nullopt;
-      const std::int64_t begin = given(1).number(), last = step < 0 ? std::max<std::int64_t>(n - 1, 0) : n;
-      begins[axis] = std::clamp<std::int64_t>(begin < 0 ? begin + n : begin, 0, last);
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      const std::size_t axis = axes.empty() ? i : c.axis(axes[i], x.rank());
+      const std::int64_t n = x.extents[axis].number(), step = by.empty() ? 1 : by[i];
+      const std::int64_t last = step < 0 ? std::max<std::int64_t>(n - 1, 0) : n;
+      begins[axis] = std::clamp<std::int64_t>(starts[i] < 0 ? starts[i] + n : starts[i], 0, last);
       steps[axis] = step;
     }
     return moved(c, [&](std::vector<std::size_t> index) {
@@ -192,13 +197,20 @@ elements evaluate(call& c) {
                                    : combined(op == "ReduceMax" ? "Max" : "Min", *result, (*x.elements)[i]);
     return result ? elements(integers{*result}) : std::nullopt;
   }
+  static const std::set<std::string> functions_of_two = {
+      "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min",
+      "Mod", "Mul", "Or",  "Sub",   "Sum"};
+  if (!functions_of_two.contains(op)) return std::nullopt;
+  const std::string function = op == "Mod" && c.number("fmod", 0) != 0 ? "fmod" : op;
   integers result;
   bool known = c.in.size() > 1;
   for_each_index(sizes_of(y.extents), [&](const auto& index) {
     std::optional<integer> sum = at(x, index);
-    for (std::size_t i = 1; i < c.in.size() && sum; ++i) sum = combined(op, *sum, at(*c.in[i], index));
+    for (std::size_t i = 1; i < c.in.size() && sum; ++i) sum = combined(function, *sum, at(*c.in[i], index));
     known &= sum.has_value();
-    result.push_back(sum.value_or(integer(0)));
+    const integer number = sum.value_or(integer(0));
+    if (y.type == int32 && number.is_number()) known &= number.number() == static_cast<std::int32_t>(number.number());
+    result.push_back(number);
   });
   return known ? elements(result) : std::nullopt;
 }

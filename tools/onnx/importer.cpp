@@ -443,6 +443,8 @@ void importer::import_node(const onnx::node& n) {
     if (v && v->type != text_type) {
       cpp_type(v->type);
       if (v->rank() > 8) c.refuse("a result has more than 8 axes");
+      for (const integer& n : v->extents)
+        if (n.is_number() && n.number() < 0) c.refuse("a result has an extent below 0: " + shape_text(v->extents));
     }
   if (c.done || c.out.empty() || !c.out[0] || c.out[0]->known()) return;
   value& y = *c.out[0];
@@ -621,8 +623,9 @@ std::string call::filled(std::string_view t) {
   // A text that is read twice must be a name.
   for (std::size_t i = 0; i < in.size(); ++i) {
     const std::string mark = "{" + std::to_string(i);
-    const std::size_t first = t.find(mark);
-    if (first != t.npos && t.find(mark, first + 1) != t.npos && has(i)) name_operand(i);
+    const std::size_t first = std::min(t.find(mark + "}"), t.find(mark + "="));
+    if (first != t.npos && std::min(t.find(mark + "}", first + 1), t.find(mark + "=", first + 1)) != t.npos && has(i))
+      name_operand(i);
   }
   std::string result;
   for (std::size_t at = 0; at < t.size();) {
@@ -640,7 +643,8 @@ std::string call::filled(std::string_view t) {
       for (std::size_t i = 0; i < in.size(); ++i)
         if (has(i)) result += (i > 0 ? ", " : "") + operand_text(i, "(", ")", 0);
     } else if (hole[0] >= '0' && hole[0] <= '9') {
-      const auto i = static_cast<std::size_t>(hole[0] - '0');
+      std::size_t i = 0;
+      std::from_chars(hole.data(), hole.data() + hole.size(), i);
       if (!has(i) && equals != hole.npos)
         result += otherwise;
       else
@@ -724,6 +728,7 @@ std::string call::layer(std::string type, std::string layer_options, std::vector
 
 void call::check_attributes() const {
   for (const onnx::attribute& a : from.attributes) {
+    if (from.find(a.name) != &a) refuse("the attribute " + a.name + " is given twice");
     bool read = seen_.count(a.name) > 0 || text.find("{" + a.name + "=") != text.npos ||
                 text.find("{" + a.name + "}") != text.npos;
     for (const std::string& each : texts) read |= each.find("{" + a.name + "=") != each.npos;

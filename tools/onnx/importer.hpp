@@ -417,20 +417,40 @@ class call {
     return from.find(name);
   }
   bool has_attribute(std::string_view name) { return find(name) != nullptr; }
-  std::int64_t number(std::string_view name, std::int64_t otherwise) {
+  /// Returns an attribute, or null. Refuses one of another type.
+  const weft::onnx::attribute* find(std::string_view name, weft::onnx::attribute::kind type, const char* what) {
     const auto* a = find(name);
+    if (a && a->type != type && a->type != weft::onnx::attribute::undefined)
+      refuse("the attribute " + std::string(name) + " must be " + what);
+    return a;
+  }
+  std::int64_t number(std::string_view name, std::int64_t otherwise) {
+    const auto* a = find(name, weft::onnx::attribute::int_type, "an integer");
     return a ? a->i : otherwise;
   }
   double real(std::string_view name, double otherwise) {
-    const auto* a = find(name);
+    const auto* a = find(name, weft::onnx::attribute::float_type, "a floating-point number");
     return a ? static_cast<double>(a->f) : otherwise;
   }
+  /// Returns a number that an option of a call can be: not infinite, and not NaN.
+  double finite(std::string_view name, double otherwise) {
+    const double x = real(name, otherwise);
+    if (!std::isfinite(x)) refuse("the attribute " + std::string(name) + " must be finite");
+    return x;
+  }
   std::string word(std::string_view name, const std::string& otherwise) {
-    const auto* a = find(name);
+    const auto* a = find(name, weft::onnx::attribute::string_type, "a string");
     return a ? a->s : otherwise;
   }
+  /// Returns one of the words, of which the first is the default.
+  std::string word_of(std::string_view name, std::initializer_list<std::string_view> words) {
+    const std::string given = word(name, std::string(*words.begin()));
+    for (const std::string_view each : words)
+      if (each == given) return given;
+    refuse("the attribute " + std::string(name) + " is \"" + given + "\", which is not supported");
+  }
   std::vector<std::int64_t> list(std::string_view name, std::vector<std::int64_t> otherwise) {
-    const auto* a = find(name);
+    const auto* a = find(name, weft::onnx::attribute::ints_type, "a list of integers");
     return a ? a->ints : otherwise;
   }
   /// Returns an axis, counted from the first one.

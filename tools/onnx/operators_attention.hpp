@@ -68,7 +68,7 @@ inline void attended(call& c) {
     const auto option = [&](const std::string& text) { options += (options.empty() ? "" : ", ") + text; };
     if (causal) option(".causal = true");
     if (left >= 0) option(".window = " + std::to_string(left + 1));
-    if (c.has_attribute("scale")) option(".scale = " + digits(static_cast<float>(c.real("scale", 0))));
+    if (c.has_attribute("scale")) option(".scale = " + digits(static_cast<float>(c.finite("scale", 0))));
     if (c.has(3)) operands += ", attention_mask(" + mask + ")";
     if (has_lengths) operands += ", key_lengths(cast<std::int32_t>({6}))";
     if ((causal || left >= 0) && has_lengths)

@@ -54,7 +54,7 @@ inline void resized(call& c) {
   const std::string nearest = old ? "floor" : c.word("nearest_mode", "round_prefer_floor");
   const std::string policy = c.word("keep_aspect_ratio_policy", "stretch");
   const bool antialias = c.number("antialias", 0) != 0, exclude = c.number("exclude_outside", 0) != 0;
-  const double cubic = c.real("cubic_coeff_a", -0.75), outside = c.real("extrapolation_value", 0);
+  const double cubic = c.finite("cubic_coeff_a", -0.75), outside = c.real("extrapolation_value", 0);
   std::vector<std::int64_t> all;
   for (std::size_t i = 0; i < x.rank(); ++i) all.push_back(static_cast<std::int64_t>(i));
   const std::vector<std::int64_t> given = c.list("axes", all);
@@ -261,7 +261,7 @@ inline void roi_aligned(call& c) {
   if (c.word("mode", "avg") != "avg") c.refuse("mode max is not supported");
   if (samples < 1) c.refuse("sampling_ratio must be at least 1: the adaptive number of samples is not supported");
   c.result(0, {c.extent(1, 0), x.extents[1], integer(h), integer(w)}, true);
-  const double scale = c.real("spatial_scale", 1);
+  const double scale = c.finite("spatial_scale", 1);
   c.text = "roi_align<" + list_text({h, w, samples}) +
            ">({0}, {1}, cast<std::int32_t>({2}), {.spatial_scale = " + digits(static_cast<float>(scale)) +
            ", .aligned = " + (half ? "true" : "false") + "})";
@@ -387,17 +387,17 @@ inline void suppressed(call& c) {
 // ---- normalization ----
 
 inline std::string epsilon_text(call& c, double otherwise = 1e-5) {
-  return "{.epsilon = " + digits(static_cast<float>(c.real("epsilon", otherwise))) + "}";
+  return "{.epsilon = " + digits(static_cast<float>(c.finite("epsilon", otherwise))) + "}";
 }
 
 inline void local_response(call& c) {
   same_extents(c);
   const std::int64_t size = c.number("size", 1);
   if (size % 2 == 0) c.refuse("size must be odd");
-  const float alpha = static_cast<float>(c.real("alpha", 0.0001)) / static_cast<float>(size);
+  const float alpha = static_cast<float>(c.finite("alpha", 0.0001)) / static_cast<float>(size);
   c.text = "local_response_normalization({0}, {.depth_radius = " + std::to_string(size / 2) +
-           ", .bias = " + digits(static_cast<float>(c.real("bias", 1))) + ", .alpha = " + digits(alpha) +
-           ", .beta = " + digits(static_cast<float>(c.real("beta", 0.75))) + "})";
+           ", .bias = " + digits(static_cast<float>(c.finite("bias", 1))) + ", .alpha = " + digits(alpha) +
+           ", .beta = " + digits(static_cast<float>(c.finite("beta", 0.75))) + "})";
 }
 
 inline void group_normalized(call& c) {
@@ -444,7 +444,7 @@ inline void root_mean_square(call& c) {
   std::vector<std::int64_t> all;
   for (std::int64_t i = axis; i < static_cast<std::int64_t>(x.rank()); ++i) all.push_back(i);
   c.text = "{0} * rsqrt(mean<" + list_text(all) + ", keep_dims>(square({0})) + " +
-           literal(x.type, c.real("epsilon", 1e-5)) + ") * {1}";
+           literal(x.type, c.finite("epsilon", 1e-5)) + ") * {1}";
 }
 
 inline void mean_variance(call& c) {

@@ -63,7 +63,7 @@ inline void gathered_by_vectors(call& c) {
 }
 
 inline void set_combine(call& c) {
-  const std::string how = c.word("reduction", "none");
+  const std::string how = c.word_of("reduction", {"none", "add", "mul", "min", "max"});
   c.holes["combine"] = how == "none" ? "" : ", combine::" + how;
 }
 inline void scattered_elements(call& c) {
@@ -86,7 +86,7 @@ inline void scattered_by_vectors(call& c) {
 inline void scattered_into_cache(call& c) {
   const std::size_t rank = c.rank(), axis = c.axis(c.number("axis", -2), rank);
   const integer &all = c.extent(0, axis), &count = c.extent(1, axis);
-  const std::string mode = c.word("mode", "linear");
+  const std::string mode = c.word_of("mode", {"linear", "circular"});
   integers places(rank, 1), starts(rank, 1);
   places[axis] = all;
   starts[0] = c.extent(0, 0);
@@ -97,8 +97,6 @@ inline void scattered_into_cache(call& c) {
   if (mode == "circular") {
     c.need_header("ops/elementwise/rounding.hpp");
     from = "floor_mod(" + from + ", " + all.text() + ")";
-  } else if (mode != "linear") {
-    c.refuse("the mode " + mode + " is not supported");
   }
   const std::string at = c.to.name_for("place");
   c.to.add_statement({{at}, "let(" + c.filled(from) + ")", ""});
@@ -160,6 +158,8 @@ inline void largest(call& c) {
   const std::size_t axis = c.axis(c.number("axis", -1), c.rank());
   const bool descending = c.number("largest", 1) != 0;
   c.number("sorted", 1);
+  if (count < 0 || (c.extent(0, axis).is_number() && count > c.extent(0, axis).number()))
+    c.refuse("k must be from 0 to " + c.extent(0, axis).text(true));
   integers extents = c.operand(0).extents;
   extents[axis] = count;
   const std::string at = std::to_string(axis), k = std::to_string(count);
@@ -184,7 +184,7 @@ inline void largest(call& c) {
 
 /// Borders are an attribute or, in newer opsets, operand 1: all begins, then all ends. Negative ones remove elements.
 inline void padded(call& c) {
-  const std::string mode = c.word("mode", "constant");
+  const std::string mode = c.word_of("mode", {"constant", "edge", "reflect", "wrap"});
   const std::vector<std::int64_t> pads = c.list_or_operand("pads", 1);
   std::vector<std::int64_t> axes = c.has(3) ? c.list_or_operand("", 3) : std::vector<std::int64_t>();
   if (!c.has(3))
@@ -210,11 +210,9 @@ inline void padded(call& c) {
       if (fill != 0) c.need_header("ops/arrays/pad_modes.hpp");
       text =
           "pad<" + at + ", " + border + ">(" + text + (fill != 0 ? ", " + literal(c.operand(0).type, fill) : "") + ")";
-    } else if (mode == "edge" || mode == "reflect" || mode == "wrap") {
+    } else {
       c.need_header("ops/arrays/pad_modes.hpp");
       text = "pad<" + at + ", " + border + ", pad_mode::" + mode + ">(" + text + ")";
-    } else {
-      c.refuse("the mode " + mode + " is not supported");
     }
   }
   c.text = text;
@@ -253,35 +251,6 @@ inline void identity_matrix(call& c) {
   c.text = k == 0 ? "eye<" + cpp_type(type) + ", " + importer::dims_text(extents) + ">(g)"
                   : "triu(tril(" + ones + ", " + std::to_string(k) + "), " + std::to_string(k) + ")";
   c.result(0, extents, false, type);
-}
-
-/// Counts from a number to a limit, which is not included.
-inline void ranged(call& c) {
-  const int type = c.operand(0).type, of = is_half(type) ? static_cast<int>(float32) : type;
-  integer count;
-  if (c.operand(0).elements && c.operand(1).elements && c.operand(2).elements) {
-    const integer &start = c.known_integers(0).at(0), &limit = c.known_integers(1).at(0),
-                  &delta = c.known_integers(2).at(0);
-    if (!delta.is_number() || delta.is(0)) c.refuse("delta must be a number other than 0");
-    const std::int64_t step = delta.number();
-    count = step > 0 ? floor_quotient(limit - start + integer(step - 1), step)
-                     : floor_quotient(start - limit - integer(step + 1), -step);
-    if (!start.is_number()) c.refuse("start must be a number");
-    c.holes["start"] = literal(of, static_cast<double>(start.number()));
-    c.holes["delta"] = literal(of, static_cast<double>(step));
-  } else {
-    const double start = c.known_numbers(0).at(0), limit = c.known_numbers(1).at(0), delta = c.known_numbers(2).at(0);
-    const double steps = std::ceil((limit - start) / delta);
-    if (!(steps < 1e9)) c.refuse("start, limit and delta make no range");
-    count = static_cast<std::int64_t>(std::max(0.0, steps));
-    c.holes["start"] = literal(of, start);
-    c.holes["delta"] = literal(of, delta);
-  }
-  if (count.is_number() && count.number() < 0) count = 0;
-  c.result(0, {count});
-  c.to.uses_graph = true;
-  c.text = "range<" + cpp_type(of) + ", " + count.text() + ">(g, {start}, {delta})";
-  if (is_half(type)) c.text = "cast<" + cpp_type(type) + ">(" + c.text + ")";
 }
 
 /// Rows for which a mask is true; without an axis, elements.
@@ -347,7 +316,6 @@ inline constexpr row index_rows[] = {
     {"Trilu", {triangular}, "", "ops/arrays/triangles.hpp"},
     {"Compress", {compressed}, "", "ops/index/gather.hpp"},
     {"NonZero", {found_nonzero}},
-    {"Range", {ranged}},
     {"EyeLike", {identity_matrix}, "eye"},
 };
 

@@ -149,8 +149,8 @@ inline void random_numbers(call& c) {
   const auto number = [&](double x) { return digits(static_cast<float>(x)); };
   c.text = std::string(uniform ? "random_uniform<" : "random_normal<") + cpp_type(type) + ", " +
            importer::dims_text(extents) + ">(g, " +
-           (uniform ? number(c.real("low", 0)) + ", " + number(c.real("high", 1))
-                    : number(c.real("mean", 0)) + ", " + number(c.real("scale", 1))) +
+           (uniform ? number(c.finite("low", 0)) + ", " + number(c.finite("high", 1))
+                    : number(c.finite("mean", 0)) + ", " + number(c.finite("scale", 1))) +
            ")";
 }
 

@@ -98,7 +98,6 @@ void joined_operands(call& c) {
         next += c.of.text[at];
     text = next;
   }
-  if (c.in.size() > 9) c.refuse("more than 9 operands");
   c.text = text;
 }
 
@@ -426,7 +425,7 @@ window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
   w.strides = c.list("strides", std::vector<std::int64_t>(axes, 1));
   w.dilations = c.list("dilations", std::vector<std::int64_t>(axes, 1));
   std::vector<std::int64_t> pads = c.list("pads", std::vector<std::int64_t>(2 * axes, 0));
-  const std::string automatic = c.word("auto_pad", "NOTSET");
+  const std::string automatic = c.word_of("auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"});
   const bool ceil = c.number("ceil_mode", 0) != 0;
   if (w.extents.size() != axes || w.strides.size() != axes || w.dilations.size() != axes || pads.size() != 2 * axes)
     c.refuse("the windows do not have " + std::to_string(axes) + " axes");
@@ -609,7 +608,7 @@ void convolved_back(call& c) {
   const std::vector<std::int64_t> pads = c.list("pads", std::vector<std::int64_t>(2 * axes, 0)),
                                   wanted = c.list("output_shape", {});
   std::vector<std::int64_t> more = c.list("output_padding", none), zeros = none;
-  const std::string automatic = c.word("auto_pad", "NOTSET");
+  const std::string automatic = c.word_of("auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"});
   if (w.strides.size() != axes || w.dilations.size() != axes || more.size() != axes || pads.size() != 2 * axes)
     c.refuse("the windows do not have " + std::to_string(axes) + " axes");
   integers extents{x.extents[0], filters.extents[1] * integer(groups)};
@@ -834,7 +833,7 @@ void pooled_globally(call& c) {
 void batch_normalized(call& c) {
   same_extents(c);
   value& x = c.operand(0);
-  const double epsilon = c.real("epsilon", 1e-5), momentum = c.real("momentum", 0.9);
+  const double epsilon = c.finite("epsilon", 1e-5), momentum = c.finite("momentum", 0.9);
   const bool training = c.number("training_mode", 0) != 0;
   if (c.opset < 7) c.number("is_test", 1);
   if (c.out.size() > (training ? 3u : 1u)) c.refuse("its further results are read");
@@ -873,7 +872,7 @@ void layer_normalized(call& c) {
   same_extents(c);
   value& x = c.operand(0);
   const std::size_t axis = c.axis(c.number("axis", -1), x.rank());
-  const double epsilon = c.real("epsilon", 1e-5);
+  const double epsilon = c.finite("epsilon", 1e-5);
   c.number("stash_type", 1);
   if (c.out.size() > 1) {
     std::vector<std::int64_t> axes;
@@ -936,12 +935,13 @@ void reshaped(call& c) {
   integers extents;
   std::optional<std::size_t> rest;
   for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i].is(-1) && rest) c.refuse("the shape has several axes of -1");
     if (asked[i].is(-1)) rest = i;
     extents.push_back(asked[i].is(-1) ? integer(1) : asked[i].is(0) && !zero_is_zero ? c.extent(0, i) : asked[i]);
   }
   if (rest) {
     const integer all = product_of(x.extents), others = product_of(extents);
-    const auto quotient = all.is(0) && others.is(0) ? std::optional<integer>(0) : exact_quotient(all, others);
+    const auto quotient = others.is(0) ? std::nullopt : exact_quotient(all, others);
     if (!quotient)
       c.refuse(importer::shape_text(x.extents) + " has no shape with an axis of -1 beside " + others.text(true) +
                " elements");
@@ -1011,6 +1011,8 @@ void unsqueezed(call& c) {
   const std::size_t rank = x.rank() + axes.size();
   std::vector<bool> fresh(rank);
   for (const std::int64_t a : axes) fresh[c.axis(a, rank)] = true;
+  if (std::count(fresh.begin(), fresh.end(), true) != static_cast<std::ptrdiff_t>(axes.size()))
+    c.refuse("axes must be different");
   integers extents;
   for (std::size_t i = 0, from = 0; i < rank; ++i)
     extents.push_back(fresh[i] || from == x.rank() ? integer(1) : x.extents[from++]);
@@ -1116,7 +1118,7 @@ void sliced(call& c) {
       if (!given.is_number()) return given;
       const std::int64_t k = given.number();
       if (n.is_number()) {
-        const std::int64_t low = step < 0 ? (is_end ? -1 : -1) : 0, high = step < 0 ? n.number() - 1 : n.number();
+        const std::int64_t low = step < 0 && is_end ? -1 : 0, high = step < 0 ? n.number() - 1 : n.number();
         return std::clamp(k < 0 ? k + n.number() : k, low, high);
       }
       if (k >= far) return step < 0 ? n - integer(1) : n;
@@ -1131,6 +1133,7 @@ void sliced(call& c) {
     const std::string at = std::to_string(c.physical_axis(0, axis));
     if (count == n && step == 1) continue;
     if (step == -1 && count == n) {
+      c.need_header("ops/arrays/reverse.hpp");
       text = "reverse<" + at + ">(" + text + ")";
     } else if (step == 1) {
       text = "slice<" + at + ", " + begin.text() + ", " + count.text() + ">(" + text + ")";
@@ -1159,7 +1162,9 @@ void split_of(call& c) {
   }
   if (parts.size() != count) c.refuse("the parts must be numbers, one for each result");
   bool equal = n.is_number();
-  for (const std::int64_t part : parts) equal = equal && part == parts[0];
+  std::int64_t sum = 0;
+  for (const std::int64_t part : parts) equal = equal && part == parts[0], sum += part;
+  if (n.is_number() && sum != n.number()) c.refuse("the sum of the parts must be " + n.text());
   std::int64_t begin = 0;
   const std::string at = std::to_string(c.physical_axis(0, axis));
   for (std::size_t i = 0; i < c.out.size(); begin += parts[i++]) {
@@ -1221,7 +1226,7 @@ void constant_of(call& c) {
 }
 
 void ranged(call& c) {
-  const int type = c.operand(0).type;
+  const int given = c.operand(0).type, type = is_half(given) ? static_cast<int>(float32) : given;
   integer count;
   std::string steps;
   if (is_float(type)) {
@@ -1243,6 +1248,7 @@ void ranged(call& c) {
   }
   c.result(0, {count});
   c.text = "range<" + cpp_type(type) + ", " + count.text() + ">(g" + steps + ")";
+  if (is_half(given)) c.text = "cast<" + cpp_type(given) + ">(" + c.text + ")";
 }
 
 void constant_of_shape(call& c) {

@@ -27,7 +27,7 @@ inline void divided_with_remainder(call& c) {
 }
 inline void shifted(call& c) {
   broadcast_extents(c);
-  c.text = c.word("direction", "") == "LEFT" ? "{0} << {1}" : "{0} >> {1}";
+  c.text = c.word_of("direction", {"LEFT", "RIGHT"}) == "LEFT" ? "{0} << {1}" : "{0} >> {1}";
 }
 
 inline void found_infinite(call& c) {
@@ -45,7 +45,7 @@ inline void activated(call& c) {
     return std::abs(c.real(name, otherwise) - number) < 1e-6;
   };
   const std::string_view op = c.of.op;
-  if (op == "Gelu" && c.word("approximate", "none") == "tanh") c.text = "gelu_tanh({0})";
+  if (op == "Gelu" && c.word_of("approximate", {"none", "tanh"}) == "tanh") c.text = "gelu_tanh({0})";
   if (op == "Swish" && near("alpha", 1, 1)) c.text = "silu({0})";
   if (op == "Selu" && near("alpha", 1.6732632, 1.6732632) && near("gamma", 1.0507010, 1.0507010)) c.text = "selu({0})";
   if (op == "HardSigmoid") {
