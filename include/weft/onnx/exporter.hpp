@@ -19,7 +19,7 @@
 
 /// Translates nodes of a graph to nodes of an ONNX model; see onnx/save_onnx.hpp.
 WEFT_COLD_BEGIN
-namespace weft::onnx {
+namespace weft::onnx::detail {
 
 /// The order of a value's axes in ONNX: its axis i is axis `layout[i]` of Weft's value. Empty: the same order.
 /// Transposes only change the layout: nodes that accept any order pass it on, and the others transpose their operands.
@@ -545,5 +545,5 @@ inline void exporter::return_value(graph& from, const shared_value& v) {
   from.outputs.push_back(described(name, v->info));
 }
 
-}  // namespace weft::onnx
+}  // namespace weft::onnx::detail
 WEFT_COLD_END

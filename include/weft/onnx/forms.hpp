@@ -19,7 +19,7 @@
 /// ONNX. Integers have the form after `|`, if there is one. A name in lower case calls one of the functions below, for
 /// operations that need more than a text.
 WEFT_COLD_BEGIN
-namespace weft::onnx {
+namespace weft::onnx::detail {
 
 /// Reads a form.
 class form_reader {
@@ -893,5 +893,5 @@ inline form_function find_form(std::string_view name) {
       throw error(error_code::internal, "save_onnx", {"there is no form ", std::string(name)});
 }
 
-}  // namespace weft::onnx
+}  // namespace weft::onnx::detail
 WEFT_COLD_END

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/onnx/forms.hpp>
+#include <weft/version.hpp>
 
 namespace weft {
 
@@ -18,7 +19,7 @@ template <class... F>
 void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches);
 
 WEFT_COLD_BEGIN
-namespace onnx {
+namespace onnx::detail {
 
 /// Adds the names that nodes read, those in their bodies included.
 inline void add_uses(const node& n, std::set<std::string>& used) {
@@ -53,6 +54,7 @@ inline model model_of(session& s, const sequence<value>& fetches, const sequence
   model made;
   made.ir_version = ir_version;
   made.producer = "weft";
+  made.producer_version = WEFT_VERSION_STRING;
   made.opsets[""] = opset;
   made.main.name = "weft";
   exporter to(s, made);
@@ -75,7 +77,7 @@ inline void save(const std::string& path, session& s, const sequence<value>& fet
   write_model(path, made, bytes > large ? write_options{small} : write_options{});
 }
 
-}  // namespace onnx
+}  // namespace onnx::detail
 WEFT_COLD_END
 
 template <class... F, class... P>
@@ -89,7 +91,7 @@ void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetc
   std::apply(add(wanted), fetches.fetched);
   std::apply(add(given), feeds.fed);
   static_cast<void>(s.prepare(fetches, feeds));  // reports mistakes in the lists
-  onnx::save(path, s, wanted, given);
+  onnx::detail::save(path, s, wanted, given);
 }
 template <class... F>
 void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches) {
