@@ -16,6 +16,7 @@
 #include <weft/ops/losses/regression.hpp>
 #include <weft/ops/products/attention.hpp>
 #include <weft/ops/products/einsum.hpp>
+#include <weft/ops/reduce/batch_normalization.hpp>
 #include <weft/ops/reduce/normalization.hpp>
 #include <weft/ops/reduce/reductions.hpp>
 #include <weft/ops/reduce/softmax.hpp>
@@ -88,6 +89,9 @@ BOOST_AUTO_TEST_CASE(images) {
   auto y = max_pool2d<2>(relu(conv2d(x, w) + b));
   auto z = mean<1, 2>(concat<3>(y, avg_pool2d<3, 1, padding::same>(y)) * 0.5);
   models.add("network", s, fetch(z), feed(x), "Add AveragePool Concat Conv MaxPool Mul ReduceMean Relu Transpose", a);
+  const auto [y2, moment, variance_of_x] = batch_normalization_training(
+      tanh(conv2d(x, w)), mean<0, 1, 2>(conv2d(x, w)) + 2, b, {.epsilon = 1e-3, .relu = false});
+  models.add("batch_normalization", s, fetch(y2 * 2, moment, variance_of_x), feed(x), "", a);
   models.add("pools", s,
              fetch(max_pool2d<3, 2, padding::same>(x), avg_pool2d<3, 2, padding::same>(x), avg_pool2d<2>(x),
                    avg_pool2d<3, 1, padding::of(1), true>(x), adaptive_avg_pool2d<size2d(3, 2)>(x)),

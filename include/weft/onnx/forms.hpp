@@ -170,8 +170,8 @@ inline bool matches(const skeleton::token* tokens, const char* form, int* number
 }
 /// Exports the inference of batch normalization, (x - mean) * (scale * rsqrt(variance + epsilon)) + offset for each
 /// channel. Returns an empty name if the tokens are another expression.
-inline std::string batch_normalization(const exported_call& c, const skeleton::token*& t,
-                                       const std::vector<std::string>& operands) {
+inline std::string inferred_normalization(const exported_call& c, const skeleton::token*& t,
+                                          const std::vector<std::string>& operands) {
   int k[4], of_scale[3];
   if (!matches(t, "add(multiply(subtract(a#, a#), a#), a#)", k)) return {};
   const value scale = c.def.inputs[std::size_t(k[2])];
@@ -193,7 +193,7 @@ inline std::string batch_normalization(const exported_call& c, const skeleton::t
 inline typed_name expression(const exported_call& c, const skeleton::token*& t,
                              const std::vector<std::string>& operands) {
   const skeleton::token now = *t;
-  if (const std::string normalized = batch_normalization(c, t, operands); !normalized.empty())
+  if (const std::string normalized = inferred_normalization(c, t, operands); !normalized.empty())
     return {normalized, now.type};
   ++t;
   if (!now.operation) {
@@ -739,6 +739,30 @@ inline void layer_normalization(const exported_call& c) {
   c.set(0, c.add("LayerNormalization", {c.name(0), c.name(1), c.name(2)},
                  {attribute_of("axis", axis), attribute_of("epsilon", real_word(c, 0))}));
 }
+/// Batch normalization by the moments of the batch, which are the second and the third result.
+inline void batch_normalization(const exported_call& c) {
+  if (c.wanted > 7)
+    c.refuse("has an ONNX form for its result and moments alone: export the model without its gradients");
+  const std::size_t rank = c.input(0).extents.rank;
+  const layout order = c.operand(0).order();
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 0; i + 1 < rank; ++i) axes.push_back(axis_in(order, std::int64_t(i)));
+  const dtype type = c.input(1).type;
+  std::string x = c.name(0, order);
+  if (c.input(0).type != type) x = cast(c, x, type);
+  const auto mean = [&](const std::string& of) { return c.add("ReduceMean", {of, c.to.integers(axes)}); };
+  const std::string middle = mean(x), centred = c.add("Sub", {x, middle}),
+                    variance = mean(c.add("Mul", {centred, centred}));
+  const std::string deviation = c.add("Sqrt", {c.add("Add", {variance, c.to.number(type, real_word(c, 0))})});
+  std::string y = c.add("Mul", {c.add("Div", {centred, deviation}), c.name(1, order)});
+  y = c.add("Add", {y, c.name(2, order)});
+  if (c.input(0).type != type) y = cast(c, y, c.input(0).type);
+  if (c.def.inputs.size() > 3) y = c.add("Add", {y, c.name(3, order)});
+  c.set(0, c.word(1) ? c.add("Relu", {y}) : y, order);
+  const auto flat = [&](const std::string& of) { return c.add("Reshape", {of, c.to.integers({-1})}); };
+  if (c.is_wanted(1)) c.set(1, flat(middle));
+  if (c.is_wanted(2)) c.set(2, flat(variance));
+}
 inline void rms_normalization(const exported_call& c) {
   const std::size_t rank = c.input(0).extents.rank, first = rank - c.input(1).extents.rank;
   if (c.wanted != 1) c.refuse("has an ONNX form for its first result alone: export the model without its gradients");
@@ -887,7 +911,7 @@ inline form_function find_form(std::string_view name) {
   WEFT_FORM(split) WEFT_FORM(reverse) WEFT_FORM(roll) WEFT_FORM(size) WEFT_FORM(one_hot) WEFT_FORM(batch_gather)
   WEFT_FORM(scatter) WEFT_FORM(sort) WEFT_FORM(searchsorted) WEFT_FORM(diagonal) WEFT_FORM(matmul)
   WEFT_FORM(attention) WEFT_FORM(convolution) WEFT_FORM(transposed_convolution) WEFT_FORM(pool) WEFT_FORM(resample)
-  WEFT_FORM(unfold) WEFT_FORM(layer_normalization) WEFT_FORM(rms_normalization) WEFT_FORM(cond) WEFT_FORM(loop)
+  WEFT_FORM(unfold) WEFT_FORM(layer_normalization) WEFT_FORM(rms_normalization) WEFT_FORM(batch_normalization) WEFT_FORM(cond) WEFT_FORM(loop)
 #undef WEFT_FORM
       // clang-format on
       throw error(error_code::internal, "save_onnx", {"there is no form ", std::string(name)});

@@ -50,6 +50,7 @@ struct batch_normalization_gradient_op {
 template <class T>
 struct batch_normalization_op {
   static constexpr const char* name = "batch_normalization";
+  static constexpr const char* onnx = "batch_normalization()";
   static constexpr primitive_set gradient_uses{primitive::divide};  // in the gradients of the moments
   using attributes = detail::batch_normalization_attributes;
 
