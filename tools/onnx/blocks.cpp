@@ -236,7 +236,7 @@ void importer::import_block(block& b) {
   std::swap(model_body, static_cast<body&>(*this));
   id = block_of_[b.nodes[0]];
   scope = b.scope;
-  names = reserved_;
+  names = reserved_names();
   const auto leave = [&] {
     b.content = std::move(static_cast<body&>(*this));
     static_cast<body&>(*this) = std::move(model_body);

@@ -35,14 +35,16 @@ void write_file(const std::string& path, const std::string& text) {
 }  // namespace
 
 void import_file(options o) {
-  if (o.name.empty()) o.name = std::filesystem::path(o.file).stem().string();
+  const bool is_given = !o.name.empty();
+  const std::string given = is_given ? o.name : std::filesystem::path(o.file).stem().string();
+  o.name = given;
   for (char& c : o.name)
     if (!is_word(c)) c = '_';
   if (o.name.empty() || (o.name[0] >= '0' && o.name[0] <= '9')) o.name = "model_" + o.name;
-  bool reserved = false;
-  const auto compare = [&](std::string_view word) { reserved |= word == o.name; };
-  for_each_row([&](const row& r) { for_each_word(r.text, compare); });
-  if (reserved || o.name == "weft" || o.name == "std" || o.name == "nn" || o.name == "main") o.name += "_model";
+  if (reserved_names().count(o.name)) o.name += "_model";
+  if (is_given && o.name != given)
+    throw error(error_code::invalid_argument, "import",
+                {"--name ", given, " is not an unused name of C++: write --name ", o.name});
   const weft::onnx::model model = weft::onnx::read_model(o.file);
   importer all(model, o);
   all.run();

@@ -242,12 +242,23 @@ std::string importer::variable_for(const value& v, const integers& extents, cons
 
 // ---- the graph ----
 
-importer::importer(const onnx::model& m, const options& o) : model(m), chosen(o) {
-  const auto reserve = [&](std::string_view word) { names.insert(std::string(word)); };
-  for_each_word(reserved_words, reserve);
-  for_each_row([&](const row& r) { for_each_word(r.text, reserve); });
-  reserved_ = names;
+const std::set<std::string>& reserved_names() {
+  static const std::set<std::string> all = [] {
+    std::set<std::string> names;
+    for_each_word(reserved_words, [&](std::string_view word) { names.emplace(word); });
+    // Functions that the rows call.
+    for_each_row([&](const row& r) {
+      for_each_word(r.text, [&](std::string_view word) {
+        const char* const end = word.data() + word.size();
+        if (end < r.text.data() + r.text.size() && (*end == '(' || *end == '<')) names.emplace(word);
+      });
+    });
+    return names;
+  }();
+  return all;
 }
+
+importer::importer(const onnx::model& m, const options& o) : model(m), chosen(o) { names = reserved_names(); }
 
 void importer::add_constant(const onnx::tensor_value& t) {
   value& v = add_value(t.name);
@@ -520,7 +531,7 @@ call::call(importer& i, const onnx::node& n, const row& r, std::int64_t set)
       if (in[k] && in[k]->bounded)
         refuse("operand " + std::to_string(k) + " has a number of rows that only a step knows");
       if (in[k] && in[k]->type == 0 && in[k]->text.empty())
-        refuse("operand " + std::to_string(k) + " is not computed before");
+        refuse("it reads \"" + in[k]->name + "\" before a node computes it");
     }
   for (const std::string& name : n.outputs) out.push_back(name.empty() || !r.how.apply ? nullptr : &to.add_value(name));
   for (value* v : out)

@@ -387,7 +387,7 @@ class importer : public body {
   std::vector<std::unique_ptr<weft::onnx::tensor_value>> read_;
   std::vector<std::unique_ptr<weft::onnx::node>> nodes_read_;  ///< of subgraphs
   int depth_ = 0, graphs_ = 0;
-  std::set<std::string> last_, reserved_;
+  std::set<std::string> last_;
   std::vector<std::size_t> block_of_;  ///< the block of each node, counted from 1; 0: none
   std::string path_;                   ///< of the node that is imported
 };
@@ -517,6 +517,8 @@ class call {
 const row* find_row(const std::string& op, std::int64_t opset);
 /// Calls f(row) for all rows.
 void for_each_row(const std::function<void(const row&)>& f);
+/// Returns the keywords, and the functions and names that the written files use.
+const std::set<std::string>& reserved_names();
 /// Makes a value a constant.
 void set_constant(value& v, const weft::onnx::tensor_value& t);
 /// Reads an .npy file.

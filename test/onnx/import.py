@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSL-1.0
+"""Runs weft import as a user does: what it writes, what it refuses and in which words. The models are encoded here.
+
+usage: import.py WEFT
+"""
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+weft = sys.argv[1]
+files = pathlib.Path(__file__).parent / "files"
+temporary = tempfile.TemporaryDirectory()
+made = pathlib.Path(temporary.name)
+faults = []
+
+
+# ---- Protocol Buffers ----
+
+def varint(n):
+    n &= (1 << 64) - 1
+    out = b""
+    while True:
+        out += bytes([n & 127 | (128 if n > 127 else 0)])
+        n >>= 7
+        if not n:
+            return out
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    if isinstance(value, float):
+        return varint(number << 3 | 5) + struct.pack("<f", value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def attribute(name, value):
+    if isinstance(value, int):
+        return field(5, field(1, name) + field(3, value) + field(20, 2))
+    if isinstance(value, float):
+        return field(5, field(1, name) + field(2, value) + field(20, 1))
+    return field(5, field(1, name) + b"".join(field(8, n) for n in value) + field(20, 7))
+
+
+def node(op, inputs, outputs, name="", domain="", **attributes):
+    return field(1, b"".join(field(1, i) for i in inputs) + b"".join(field(2, o) for o in outputs) + field(3, name) +
+                 field(4, op) + b"".join(attribute(*a) for a in attributes.items()) + field(7, domain))
+
+
+def value(number, name, extents, element=1):
+    shape = b"".join(field(1, field(1, n) if isinstance(n, int) else field(2, n)) for n in extents)
+    return field(number, field(1, name) + field(2, field(1, field(1, element) + field(2, shape))))
+
+
+def integers(name, numbers):
+    return field(5, field(1, len(numbers)) + field(2, 7) + field(8, name) + field(9, struct.pack(f"<{len(numbers)}q", *numbers)))
+
+
+def floats(name, extents, numbers):
+    return field(5, b"".join(field(1, n) for n in extents) + field(2, 1) + field(8, name) +
+                 field(9, struct.pack(f"<{len(numbers)}f", *numbers)))
+
+
+def model(*parts, opset=17, functions=b""):
+    return field(1, 8) + field(7, b"".join(parts)) + field(8, field(2, opset)) + functions
+
+
+# ---- runs ----
+
+def run(name, content, *options, status=0):
+    (made / (name + ".onnx")).write_bytes(content)
+    out = made / "out" / name
+    done = subprocess.run([weft, "import", str(made / (name + ".onnx")), "--out", str(out), *options], capture_output=True,
+                          text=True, timeout=60)
+    if done.returncode != status:
+        faults.append(f"{name}: status {done.returncode} in place of {status}: {done.stdout}{done.stderr}")
+    if status and (done.stderr.count("\n") != 1 or out.exists()):
+        faults.append(f"{name}: needs a message of one line and no files: {done.stderr!r}")
+    header = out / (name + ".hpp")
+    return header.read_text() if header.exists() else done.stderr
+
+
+def refused(name, content, *words, options=()):
+    message = run(name, content, *options, status=2)
+    faults.extend(f"{name}: {word!r} is not in {message!r}" for word in words if word not in message)
+
+
+def writes(name, content, *lines, options=()):
+    text = run(name, content, *options)
+    faults.extend(f"{name}: {line!r} is not in {text}" for line in lines if line not in text)
+    return text
+
+
+x, y = value(11, "x", ["batch", 4]), value(12, "y", ["batch", 4])
+
+# ---- what is written ----
+
+writes("imported", (files / "imported.onnx").read_bytes(), "std::array<blocks_block, 2> blocks;",
+       "for (const auto& each : blocks)", "nn::conv2d<3, 4> conv1{.use_bias = false};", "images_dims = dims<dyn<\"batch\">, 8, 8, 3>")
+writes("first", (files / "imported.onnx").read_bytes(), "images_dims = dims<dyn<\"batch\">, 3, 8, 8>", options=["--nchw"])
+writes("plain", model(node("Relu", ["x"], ["y"]), x, y), "namespace plain {", "auto operator()(const auto& x) const { return let(relu(x)); }")
+refused("name", model(node("Relu", ["x"], ["y"]), x, y), "--name relu", "relu_model", options=["--name", "relu"])
+writes("operators", model(node("Add", ["x", "one"], ["a"]), node("Mul", ["a", "a"], ["b"]), node("Sub", ["x", "b"], ["y"]),
+                          floats("one", [], [1.0]), x, y), "let(x + 1.0f)", "let(x - ")
+# Extents are polynomials.
+shape = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"], axis=0), node("Mul", ["n", "two"], ["m"]),
+         node("Concat", ["m", "rest"], ["t"], axis=0), node("Reshape", ["x", "t"], ["y"])]
+writes("shapes", model(*shape, integers("zero", [0]), integers("two", [2]), integers("rest", [-1]), x, y),
+       "reshape<dims<dyn<\"batch\"> * extent<2>, 2>>(x)")
+writes("fixed", model(*shape, integers("zero", [0]), integers("two", [2]), integers("rest", [-1]), x, y),
+       "reshape<dims<6, 2>>(x)", "x_dims = dims<3, 4>", options=["--extent", "batch=3"])
+# Trained weights of a product and a bias are a layer; names that hide functions or are keywords get a number.
+writes("dense", model(node("MatMul", ["relu", "fc.weight"], ["h"]), node("Add", ["h", "fc.bias"], ["float"]),
+                      floats("fc.weight", [4, 2], [0.0] * 8), floats("fc.bias", [2], [0.0] * 2),
+                      value(11, "relu", [3, 4]), value(12, "float", [3, 2])), "nn::dense<2> fc;", "relu_1")
+# A function of the model.
+called = field(25, field(1, "twice") + field(4, "a") + field(5, "b") + field(7, node("Add", ["a", "a"], ["b"])[2:]) +
+               field(10, "mine") + field(9, field(2, 17)))
+writes("function", model(node("twice", ["x"], ["y"], domain="mine"), x, y, functions=called), "let(x + x)")
+
+# ---- what is refused ----
+
+refused("unknown", model(node("Frobnicate", ["x"], ["y"], "here"), x, y), "Frobnicate \"here\" (opset 17)", "not supported")
+refused("domain", model(node("Relu", ["x"], ["y"], domain="com.example"), x, y), "com.example.Relu")
+refused("attribute", model(node("Relu", ["x"], ["y"], alpha=1.0), x, y), "Relu", "attribute alpha")
+refused("constant", model(node("Reshape", ["x", "s"], ["y"]), x, value(11, "s", [2], 7), y), "Reshape", "--constant s=FILE.npy")
+refused("no_input", model(node("Relu", ["x"], ["y"]), x, y), "--constant", "no such input", options=["--constant", "z=z.npy"])
+refused("extents", model(node("Add", ["x", "z"], ["y"]), x, value(11, "z", ["batch", 3]), y), "Add", "[batch, 4] and [batch, 3]")
+refused("reshape", model(node("Reshape", ["x", "s"], ["y"]), integers("s", [5, 4]), x, y), "[batch, 4] cannot become [5, 4]", "--extent")
+refused("undefined", model(node("Relu", ["z"], ["y"]), x, y), "\"z\"")
+refused("later", model(node("Relu", ["a"], ["y"]), node("Relu", ["y"], ["a"]), x, y), "circle")
+refused("twice", model(node("Relu", ["x"], ["y"]), node("Relu", ["x"], ["y"]), x, y), "\"y\" twice")
+refused("no_output", model(node("Relu", ["x"], ["z"]), x, y), "output \"y\"")
+refused("rank", model(node("Relu", ["x"], ["y"]), value(11, "x", [1] * 9), value(12, "y", [1] * 9)), "more than 8 axes")
+refused("endless", model(node("f", ["x"], ["y"], domain="mine"), x, y, functions=field(
+    25, field(1, "f") + field(4, "a") + field(5, "b") + field(7, node("f", ["a"], ["b"], domain="mine")[2:]) + field(10, "mine"))),
+    "without end")
+refused("large", model(node("ConstantOfShape", ["s"], ["a"]), node("Reshape", ["x", "t"], ["y"]), integers("s", [1 << 62]),
+                       integers("t", [1 << 62, 1 << 62, -1]), x, y), "too large")
+refused("window", model(node("MaxPool", ["x"], ["y"], kernel_shape=[0, -1], strides=[0, 0]), value(11, "x", [1, 1, 4, 4]), y), "positive")
+refused("axes", model(node("Transpose", ["x"], ["y"], perm=[1, 1]), x, y), "each axis once")
+refused("old", model(node("Relu", ["x"], ["y"]), x, y, opset=3), "opset")
+refused("damaged", model(node("Relu", ["x"], ["y"]), x, y)[:-3])
+# Each prefix of a file ends in a message, not in a crash.
+whole = (files / "imported.onnx").read_bytes()
+for size in range(0, len(whole), 97):
+    refused(f"cut_{size}", whole[:size])
+
+print("\n".join(faults) if faults else "ok")
+sys.exit(1 if faults else 0)
