@@ -232,17 +232,24 @@ void make_arrays(importer& of) {
     for (const std::string& text : of.returned) for_each_word(text, compare);
     return count;
   };
+  std::string each;  // the name of a loop's block
   for (std::size_t first = 0; first < of.members.size(); ++first) {
     const member& m = of.members[first];
-    if (m.block == 0 || !m.name.ends_with("_0")) continue;
-    const std::string prefix = m.name.substr(0, m.name.size() - 2);
+    const std::size_t line = m.name.rfind('_');
+    if (m.block == 0 || line == m.name.npos || line + 5 < m.name.size() || line + 1 == m.name.size() ||
+        m.name.find_first_not_of("0123456789", line + 1) != m.name.npos)
+      continue;
+    const std::string prefix = m.name.substr(0, line);
+    const std::size_t begin_number = std::stoul(m.name.substr(line + 1));
+    const auto numbered = [&](std::size_t k) { return prefix + "_" + std::to_string(begin_number + k); };
     std::size_t count = 1;
     while (first + count < of.members.size() && of.members[first + count].type == m.type &&
-           of.members[first + count].name == prefix + "_" + std::to_string(count))
+           of.members[first + count].name == numbered(count))
       ++count;
     if (count < 2) continue;
-    const std::string name = of.name_for(prefix);
-    const std::string call = prefix + "_0(";
+    const std::string name =
+        of.name_for(begin_number == 0 ? prefix : m.name + "_to_" + std::to_string(begin_number + count - 1));
+    const std::string call = m.name + "(";
     const auto starts = [&](const statement& s) { return s.names.size() == 1 && s.text.starts_with(call); };
     const auto begin = std::find_if(of.statements.begin(), of.statements.end(), starts);
     bool loops = begin != of.statements.end() && static_cast<std::size_t>(of.statements.end() - begin) >= count;
@@ -264,21 +271,32 @@ void make_arrays(importer& of) {
     }
     for (std::size_t k = 1; k < count && loops; ++k) {
       const statement &before = begin[static_cast<std::ptrdiff_t>(k - 1)], &s = begin[static_cast<std::ptrdiff_t>(k)];
-      loops = s.names.size() == 1 && s.text == prefix + "_" + std::to_string(k) + "(" + before.names[0] + rest &&
+      loops = s.names.size() == 1 && s.text == numbered(k) + "(" + before.names[0] + rest &&
               word_count(before.names[0]) == 1;
     }
     if (loops) {
       const auto last = begin + static_cast<std::ptrdiff_t>(count);
-      const std::string result = (last - 1)->names[0], comment = (last - 1)->comment, each = of.name_for("each");
-      statement loop{{}, wrapped("    auto " + result + " = let(" + argument + ");  // " + comment), ""};
+      const std::string result = (last - 1)->names[0], comment = (last - 1)->comment;
+      if (each.empty()) each = of.name_for("each");
+      auto from = begin;
+      std::string start = "let(" + argument + ")";
+      if (begin != of.statements.begin() && (begin - 1)->names == std::vector{argument} && word_count(argument) == 1) {
+        const std::string& made = (--from)->text;
+        const bool is_node =
+            made.starts_with("let(") || std::any_of(of.members.begin(), of.members.end(), [&](const member& other) {
+              return made.starts_with(other.name + "(") || made.starts_with(other.name + "[");
+            });
+        start = is_node ? made : "let(" + made + ")";
+      }
+      statement loop{{}, wrapped("    auto " + result + " = " + start + ";  // " + comment), ""};
       loop.text += wrapped("    for (const auto& " + each + " : " + name + ") " + result + " = " + each + "(" + result +
                            rest + ";");
-      *begin = loop;
-      of.statements.erase(begin + 1, last);
+      of.statements.erase(from + 1, last);
+      *from = loop;
     } else {
       const auto replace = [&](std::string& text) {
         for (std::size_t k = 0; k < count; ++k) {
-          const std::string old = prefix + "_" + std::to_string(k) + "(";
+          const std::string old = numbered(k) + "(";
           for (std::size_t at = 0; (at = text.find(old, at)) != text.npos; ++at)
             if (at == 0 || !is_word(text[at - 1])) text.replace(at, old.size(), name + "[" + std::to_string(k) + "](");
         }
