@@ -443,6 +443,57 @@ BOOST_AUTO_TEST_CASE(attention_layers_take_caches_in_order) {
   failure(error_code::invalid_argument, [&] { net.encoder(x, nn::cached(nn::kv_cache<1, 8, 8>(), at)); });
 }
 
+/// An encoder whose result a decoder attends to.
+struct translator {
+  nn::embedding<5, 8> sources, targets;
+  nn::transformer_encoder<nn::transformer_encoder_layer<2, 16>, 1> encoder;
+  nn::transformer_decoder<nn::transformer_decoder_layer<2, 16>, 2> decoder{
+      {.norm_first = true, .causal = true, .rotary = nn::rotary{}}, true};
+  nn::dense<5> logits;
+
+  auto operator()(const auto& text, const auto& memory, const auto&... more) const {
+    return let(logits(decoder(targets(text), memory, more...)));
+  }
+};
+
+BOOST_AUTO_TEST_CASE(beams_of_a_decoder_read_the_memory_of_an_encoder) {
+  constexpr int beams = 3, sources = 2, rows = beams * sources, tokens = 4;
+  graph g(11);
+  const auto net = nn::named(translator(), "translator");
+  const auto source = placeholder<std::int32_t, dims<sources, 3>>(g, "source");
+  const auto text = placeholder<std::int32_t, dims<sources, dyn<"steps">>>(g, "text");
+  const auto encoded = let(net.encoder(net.sources(source)));
+  const auto memory = variable<float, dims<rows, 3, 8>>(g, "memory", init::zeros{}, variable_kind::local);
+  const auto set =
+      assign(memory, reshape<dims<rows, 3, 8>>(broadcast_to<dims<sources, beams, 3, 8>>(expand_dims<1>(encoded))));
+  const auto logits = log_softmax(net(text, encoded));
+  const std::array<nn::kv_cache<2, 4, 8>, 2> caches;
+  session s{g};
+  nn::beam_search<sources, beams> find(
+      s, [&](const auto& t, const auto& at) { return net(t, memory, nn::cached(caches, at)); },
+      {.max_tokens = tokens, .length_penalty = 0});
+  const tensor<std::int32_t, dims<sources, 3>> words{1, 2, 3, 4, 0, 2};
+  s.run(fetch(set), with(source, words));
+  const auto found = find({{0}, {2}});
+  BOOST_REQUIRE_EQUAL(found.size(), std::size_t{sources});
+  for (std::size_t k = 0; k < beams; ++k) {
+    tensor<std::int32_t, dims<sources, dyn<"steps">>> whole(shape(sources, tokens));
+    for (std::size_t i = 0; i < sources; ++i) {
+      BOOST_REQUIRE_EQUAL(found[i][k].tokens.size(), std::size_t{tokens});
+      whole.data()[i * tokens] = i == 0 ? 0 : 2;
+      std::copy_n(found[i][k].tokens.begin(), tokens - 1, whole.data() + i * tokens + 1);
+    }
+    const auto all = s.eval(logits, with(source, words), with(text, whole));
+    for (std::size_t i = 0; i < sources; ++i) {
+      double score = 0;
+      for (std::size_t t = 0; t < tokens; ++t)
+        score +=
+            static_cast<double>(all.data()[(i * tokens + t) * 5 + static_cast<std::size_t>(found[i][k].tokens[t])]);
+      BOOST_CHECK_CLOSE(found[i][k].score, score, 1e-2);
+    }
+  }
+}
+
 /// A GPT-2 with caches writes the texts that it writes when it reads each whole text again.
 template <auto Rows, class T>
 void compare_with_whole_texts(graph& g, std::size_t rows) {

@@ -237,6 +237,8 @@ BOOST_AUTO_TEST_CASE(samples_for_language_models) {
   check("small top_p", {.top_p = 1e-9}, {0, 1, 0, 0});
   check("both", {.top_k = 3, .top_p = 0.7}, {0, 4.0 / 7, 0, 3.0 / 7});  // 0.4 and 0.3 of 0.9 reach 0.7
   check("greedy", {.temperature = 0}, {0, 1, 0, 0});
+  const tensor<float, dims<1, 4>> ties{-2, 3, 3, 3};
+  BOOST_CHECK_EQUAL(s.eval(sample_logits(x, {.temperature = 0}), with(x, ties))(0), 1);
   const float inf = std::numeric_limits<float>::infinity();
   const tensor<float, dims<3, 4>> odd{-inf, 5, -inf, -inf, 0, std::nanf(""), 0, 0, -inf, -inf, -inf, -inf};
   const auto drawn = s.eval(sample_logits(x, {.top_k = 3}), with(x, odd));
