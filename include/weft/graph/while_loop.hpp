@@ -205,9 +205,9 @@ auto call_loop(const Condition& condition, const Body& body, const loop_options&
 /// Both functions are called once, when the graph is built, and recorded as subgraphs. The body has one parameter for
 /// each operand; the condition may accept only the first few. The condition returns a scalar bool. The body returns an
 /// expression for each variable, or a std::tuple of them, with unchanged elements and extents. The results are the
-/// variables' last values, or the initial values if the condition is false from the start. Any other graph value that
-/// the functions read is passed as `invariant(w)`, at any position. max_iterations bounds the loop (maximum_iterations
-/// in TensorFlow). See cond for restrictions.
+/// variables' last values, or the initial values if the condition is false from the start. Other values, variables and
+/// layers that the functions use become inputs by themselves; `invariant(w)`, at any position, passes one as a
+/// parameter. max_iterations bounds the loop (maximum_iterations in TensorFlow). See cond for restrictions.
 ///
 /// Gradients pass through bounded loops to variables and invariants. For this, the loop keeps the variables' values of
 /// each iteration, [max_iterations, ...] each; all other values are recomputed. Over tensors, while_loop runs at once.
