@@ -24,6 +24,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import textwrap
 import zipfile
 
 # Their outputs are random: types and extents are compared.
@@ -415,12 +416,61 @@ def select(arguments, cases, results):
     print(f"{arguments.select}: {len(best)} cases, {os.path.getsize(arguments.select)} bytes")
 
 
+def write_page(arguments, cases, results):
+    """Writes the page of the operators that are imported."""
+    import onnx
+
+    def count(chosen):
+        row = collections.Counter(results[c["name"]]["status"] for c in chosen)
+        other = sum(row.values()) - row["right"] - row["refused"] - row["out of scope"]
+        return f"{row['right']} | {row['refused']} | {other} | {row['out of scope']}"
+
+    def reason(case):
+        text = results[case["name"]].get("reason", "").removeprefix("weft: import: ")
+        text = re.sub(r"^(.*?\(opset \d+\)): ", "", text)
+        return re.sub(r'"[^"]*"', "a value", text).replace("|", "\\|")
+
+    by_operator = collections.defaultdict(list)
+    for case in cases:
+        if case["kind"] == "node":
+            by_operator[case["operator"]].append(case)
+    by_operator.pop("node", None)
+    in_scope = {op: [c for c in all_ if results[c["name"]]["status"] != "out of scope"] for op, all_ in by_operator.items()}
+    complete, partial = [], []
+    for operator, chosen in sorted(in_scope.items()):
+        right = sum(results[c["name"]]["status"] == "right" for c in chosen)
+        if chosen and right == len(chosen):
+            complete.append(operator)
+        elif chosen:
+            reasons = collections.Counter(reason(c) for c in chosen if results[c["name"]]["status"] != "right")
+            partial.append(f"| {operator} | {right} of {len(chosen)} | {'; '.join(r for r, _ in reasons.most_common(3))} |")
+    scopes = collections.Counter(results[c["name"]]["reason"] for c in cases
+                                 if results[c["name"]]["status"] == "out of scope")
+    kinds = {"node": "single operators", "simple": "small models", "pytorch-converted": "layers of PyTorch",
+             "pytorch-operator": "operators of PyTorch", "light": "networks: AlexNet, DenseNet-121, Inception v1 and v2, "
+             "ResNet-50, ShuffleNet, SqueezeNet, VGG-19, ZFNet"}
+    lines = ["# ONNX operators", "",
+             f"`weft import` is tested with ONNX's backend suite, version {onnx.__version__}. `test/onnx/backend.py` imports each",
+             "case with `--program`, compiles and runs the program, and compares its outputs by the rules and tolerances of the",
+             "suite. It has written this page:", "",
+             "| cases | right | refused | other | out of scope |", "|---|---:|---:|---:|---:|"]
+    lines += [f"| {title} | {count([c for c in cases if c['kind'] == kind])} |" for kind, title in kinds.items()]
+    lines += [f"| all | {count(cases)} |", "", "If the importer refuses a case, its message has the operator and the reason. No output is wrong."
+              if not any(r["status"] == "wrong" for r in results.values()) else "", "",
+              "## Operators", "", f"All cases of these {len(complete)} operators are right:", "", *textwrap.wrap(", ".join(complete) + ".", 118), "",
+              "Others are imported in part, or not at all:", "", "| operator | right | reason for the others |", "|---|---|---|",
+              *partial, "", "## Out of scope", "", "| type or domain | cases |", "|---|---:|"]
+    lines += [f"| {scope} | {n} |" for scope, n in scopes.most_common()]
+    pathlib.Path(arguments.page).write_text("\n".join(lines) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weft", required=True, help="the command weft")
     parser.add_argument("--work", required=True, help="a folder that keeps cases, imported files and results")
     parser.add_argument("--cases", help="an archive that --select has written")
     parser.add_argument("--select", help="writes an archive of one case for each operator")
+    parser.add_argument("--page", help="writes the page of the operators that are imported")
     parser.add_argument("--only", default="*", help="a pattern of cases: 'test_relu*'")
     parser.add_argument("--operator", help="operators, separated by commas")
     parser.add_argument("--flags", default="-pthread", help="for the compiler and the linker")
@@ -471,6 +521,8 @@ def main():
     report(cases, results)
     if arguments.select:
         select(arguments, cases, results)
+    if arguments.page:
+        write_page(arguments, cases, results)
     return 1 if arguments.every and any(r["status"] != "right" for r in results.values()) else 0
 
 
