@@ -94,7 +94,7 @@ elements evaluate(call& c) {
   value& y = *c.out[0];
   if (c.in.empty()) return std::nullopt;
   for (const value* v : c.in)
-    if (v && (!v->elements || v->last)) return std::nullopt;
+    if (v ? !v->elements || v->last : op != "Slice") return std::nullopt;
   for (const integer& n : y.extents)
     if (!n.is_number() || n.number() < 0) return std::nullopt;
   const integer count = product_of(y.extents);

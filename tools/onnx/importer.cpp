@@ -461,7 +461,8 @@ void importer::import_node(const onnx::node& n) {
   value& y = *c.out[0];
   if (c.out.size() == 1 && (y.type == int64 || y.type == int32 || y.type == boolean))
     if (auto known = evaluate(c)) {
-      const bool has_text = known->size() <= 16 || !std::all_of(known->begin(), known->end(), [](const integer& n) { return n.is_number(); });
+      const bool has_text = known->size() <= 16 ||
+                            !std::all_of(known->begin(), known->end(), [](const integer& n) { return n.is_number(); });
       y.elements = std::move(known);
       if (has_text) return;
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -68,6 +69,7 @@ class integer {
     integer quotient;
     for (const auto& [atoms, factor] : a.terms_) {
       std::vector<std::string> left;
+      if (by == -1 && factor == std::numeric_limits<std::int64_t>::min()) overflow();
       if (factor % by != 0 || !std::includes(atoms.begin(), atoms.end(), divisor.begin(), divisor.end()))
         return std::nullopt;
       std::set_difference(atoms.begin(), atoms.end(), divisor.begin(), divisor.end(), std::back_inserter(left));

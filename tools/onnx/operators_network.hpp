@@ -17,6 +17,7 @@ inline void summed_by_letters(call& c) {
   bool dots = false;
   std::size_t at = 0;
   for (std::size_t i = 0; i < c.in.size(); ++i) {
+    if (at > std::min(arrow, equation.size())) c.refuse("the equation has letters of fewer operands");
     const std::size_t end = std::min({equation.find(',', at), arrow, equation.size()});
     const std::string letters = equation.substr(at, end - at);
     at = end + 1;

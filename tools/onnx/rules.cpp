@@ -1111,7 +1111,7 @@ void sliced(call& c) {
     const std::size_t axis = c.axis(axes[i].number(), x.rank());
     const integer n = x.extents[axis];
     const std::int64_t step = steps[i].number();
-    if (step == 0) c.refuse("a step is 0");
+    if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) c.refuse("a step is out of range");
     constexpr std::int64_t far = std::int64_t{1} << 30;
     // A bound as an index from 0 to n, or -1 for steps that run backwards.
     const auto bound = [&](const integer& given, bool is_end) -> integer {
@@ -1163,7 +1163,10 @@ void split_of(call& c) {
   if (parts.size() != count) c.refuse("the parts must be numbers, one for each result");
   bool equal = n.is_number();
   std::int64_t sum = 0;
-  for (const std::int64_t part : parts) equal = equal && part == parts[0], sum += part;
+  for (const std::int64_t part : parts) {
+    equal = equal && part == parts[0];
+    if (part < 0 || __builtin_add_overflow(sum, part, &sum)) c.refuse("the parts are out of range");
+  }
   if (n.is_number() && sum != n.number()) c.refuse("the sum of the parts must be " + n.text());
   std::int64_t begin = 0;
   const std::string at = std::to_string(c.physical_axis(0, axis));
