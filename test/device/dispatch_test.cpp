@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 #include <weft/device/cpu/dispatch.hpp>
-#include <weft/device/cpu/isa_errors.hpp>
 #include <weft/device/cpu/math.hpp>
 
 using weft::isa;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 
-#include <weft/device/cpu/isa_errors.hpp>
 #include <weft/device/cpu/thread_pool.hpp>
 
 namespace weft {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
 
 #include <weft/compiler.hpp>
+#if defined(__cpp_exceptions)
+  #include <weft/error.hpp>
+#else
+  #include <cstdio>
+#endif
 
 // How a plain -O2 build uses wide vectors.
 //
@@ -53,24 +57,23 @@ inline isa processor_isa() {
 #endif
 }
 
-/// Throws the error of an unknown WEFT_ISA. Set by error_of_isa.hpp; null in programs that only contain frozen models,
-/// which end.
-inline void (*refuse_isa)(const char* request) = nullptr;
-
 inline isa requested_isa(isa available) {
   const char* request = std::getenv("WEFT_ISA");
   if (request == nullptr) return available;
   for (const isa set : {isa::baseline, isa::avx2, isa::avx512})
     if (__builtin_strcmp(request, name(set)) == 0) return set < available ? set : available;
-  if (refuse_isa) refuse_isa(request);
+#if defined(__cpp_exceptions)
+  throw error(error_code::invalid_argument, "WEFT_ISA", {"must be baseline, avx2 or avx512; it is ", request});
+#else
   std::fprintf(stderr, "WEFT_ISA must be baseline, avx2 or avx512; it is %s\n", request);
   std::abort();
+#endif
 }
 
 }  // namespace detail
 
 /// Returns the widest instruction set of this processor, or a narrower one named by the environment variable WEFT_ISA.
-/// Throws invalid_argument if the variable has another value.
+/// Throws invalid_argument if the variable has another value; ends the program if it is compiled without exceptions.
 inline isa detected_isa() {
   static const isa set = detail::requested_isa(detail::processor_isa());
   return set;
