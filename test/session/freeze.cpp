@@ -50,8 +50,9 @@ using namespace weft;
 #if !defined(WEFT_TEST_INCLUDE)
   #define WEFT_TEST_INCLUDE "include"
 #endif
-// Without optimization, compilers fuse fewer multiplications and additions.
-#if defined(__OPTIMIZE__)
+// Without optimization, and under sanitizers, compilers fuse fewer multiplications and additions.
+#if defined(WEFT_TEST_TOLERANCE)
+#elif defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
   #define WEFT_TEST_TOLERANCE 0
 #else
   #define WEFT_TEST_TOLERANCE 1e-5
