@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 #include <weft/format.hpp>
 
 namespace tool::importer {
@@ -448,14 +449,21 @@ void importer::import_node(const onnx::node& n) {
       if (c.has(i)) c.reorder(i, false);
   if (r->how.order == layout::channels && c.has(0)) c.reorder(0, true);
   if (r->how.order == layout::kept) c.unify_order();
-  r->how.apply(c);
+  try {
+    r->how.apply(c);
+  } catch (const std::out_of_range&) {
+    c.refuse("an operand has too few axes, or an operand or an attribute too few elements");
+  } catch (const std::length_error&) {
+    c.refuse("its numbers are too large");
+  }
   c.check_attributes();
   for (value* v : c.out)
     if (v && v->type != text_type) {
       cpp_type(v->type);
       if (v->rank() > 8) c.refuse("a result has more than 8 axes");
-      for (const integer& n : v->extents)
-        if (n.is_number() && n.number() < 0) c.refuse("a result has an extent below 0: " + shape_text(v->extents));
+      for (const integer& extent : v->extents)
+        if (extent.is_number() && extent.number() < 0)
+          c.refuse("a result has an extent below 0: " + shape_text(v->extents));
     }
   if (c.done || c.out.empty() || !c.out[0] || c.out[0]->known()) return;
   value& y = *c.out[0];

@@ -105,9 +105,9 @@ inline std::vector<int> channel_order(std::size_t rank, bool to_last) {
     std::rotate(order.begin() + 1, order.end() - 1, order.end());
   return order;
 }
-template <class T>
-std::vector<T> permuted(const std::vector<T>& of, const std::vector<int>& order) {
-  std::vector<T> result;
+template <class List>
+List permuted(const List& of, const std::vector<int>& order) {
+  List result;
   for (const int i : order) result.push_back(of[static_cast<std::size_t>(i)]);
   return result;
 }
@@ -407,6 +407,13 @@ class call {
     return *in[i];
   }
   std::size_t rank(std::size_t i = 0) { return operand(i).rank(); }
+  /// Refuses operand i, if there is one, unless it has this number of axes.
+  void need_rank(std::size_t i, std::size_t least, std::size_t most) {
+    if (has(i) && (rank(i) < least || rank(i) > most))
+      refuse("operand " + std::to_string(i) + " has " + std::to_string(rank(i)) + " axes, but must have " +
+             std::to_string(least) + (most > least ? " to " + std::to_string(most) : ""));
+  }
+  void need_rank(std::size_t i, std::size_t exactly) { need_rank(i, exactly, exactly); }
   const integer& extent(std::size_t operand_number, std::size_t axis) {
     if (axis >= rank(operand_number)) refuse("operand " + std::to_string(operand_number) + " has too few axes");
     return in[operand_number]->extents[axis];

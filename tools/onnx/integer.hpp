@@ -136,7 +136,16 @@ class integer {
   std::map<std::vector<std::string>, std::int64_t> terms_;  // without zeros
 };
 
-using integers = std::vector<integer>;
+/// Extents or elements. Files can have values of any number of axes, so that indices are checked: one that is out of
+/// range throws std::out_of_range, which refuses the node that is imported.
+struct integers : std::vector<integer> {
+  using std::vector<integer>::vector;
+  integers(std::vector<integer> all) : std::vector<integer>(std::move(all)) {}
+  integer& operator[](std::size_t i) { return at(i); }
+  const integer& operator[](std::size_t i) const { return at(i); }
+  integer& back() { return at(size() - 1); }
+  const integer& back() const { return at(size() - 1); }
+};
 
 inline integer product_of(const integers& all) {
   integer product = 1;

@@ -8,6 +8,7 @@ namespace tool::importer {
 
 /// Splits the last axis of [batch, steps, heads * width] into heads: [batch, heads, steps, width].
 inline std::string split_heads(const std::string& text, integers from, std::int64_t heads, integers& to) {
+  if (heads < 1) throw std::out_of_range("heads");
   const integer n(heads), width = floor_quotient(from[2], n);
   to = {from[0], n, from[1], width};
   return "transpose<0, 2, 1, 3>(" + reshape_text({from[0], from[1], n, width}, text) + ")";
@@ -18,6 +19,10 @@ inline std::string join_heads(const std::string& text, integers from, integers& 
 }
 
 inline void attended(call& c) {
+  c.need_rank(0, 3, 4);
+  for (const std::size_t i : {1u, 2u}) c.need_rank(i, c.rank());
+  for (const std::size_t i : {4u, 5u}) c.need_rank(i, 4);
+  c.need_rank(3, 1, 4);
   const bool flat = c.rank() == 3, causal = c.number("is_causal", 0) != 0, has_past = c.has(4), has_lengths = c.has(6);
   const std::int64_t left = c.number("left_window_size", -1), right = c.number("right_window_size", -1);
   const std::int64_t mode = c.number("qk_matmul_output_mode", 0);
@@ -150,6 +155,7 @@ inline void attended(call& c) {
 
 /// Attention whose scores and probabilities pass through graphs.
 inline void attended_flexibly(call& c) {
+  for (const std::size_t i : {0u, 1u, 2u}) c.need_rank(i, 4);
   const int type = c.operand(0).type, wide = is_storage(type) ? static_cast<int>(float32) : type;
   const integers &qs = c.operand(0).extents, &ks = c.operand(1).extents, &vs = c.operand(2).extents;
   c.number("softmax_precision", 1);
@@ -184,6 +190,8 @@ inline void attended_flexibly(call& c) {
 
 /// The angles come from caches, by position.
 inline void rotated(call& c) {
+  c.need_rank(0, 3, 4);
+  for (const std::size_t i : {1u, 2u}) c.need_rank(i, 2, 3);
   same_extents(c);
   const int type = c.operand(0).type;
   const bool flat = c.rank() == 3, interleaved = c.number("interleaved", 0) != 0;
@@ -226,11 +234,14 @@ inline void rotated(call& c) {
 
 /// A loop over the steps, which carries the products of keys and values.
 inline void attended_linearly(call& c) {
+  for (const std::size_t i : {0u, 1u, 2u, 4u, 5u}) c.need_rank(i, 3);
+  c.need_rank(3, 4);
   const int type = c.operand(0).type, state_type = c.has(3) ? c.operand(3).type : type;
   const std::int64_t q_heads = c.number("q_num_heads", 1), kv_heads = c.number("kv_num_heads", 1);
-  const std::string rule_name = c.word("update_rule", "gated_delta");
+  const std::string rule_name = c.word_of("update_rule", {"gated_delta", "linear", "gated", "delta"});
   const bool gated = rule_name.starts_with("gated"), delta = rule_name.ends_with("delta");
   c.number("chunk_size", 0);
+  if (q_heads < 1 || kv_heads < 1 || q_heads % kv_heads != 0) c.refuse("kv_num_heads must divide q_num_heads");
   const integers& qs = c.operand(0).extents;
   const integers& vs = c.operand(2).extents;
   const integer steps = qs[1], dk = floor_quotient(qs[2], integer(q_heads)),
@@ -275,11 +286,12 @@ inline void attended_linearly(call& c) {
 
 /// A depthwise convolution of [batch, channels, steps] that begins with the last steps of the call before.
 inline void convolved_causally(call& c) {
+  for (const std::size_t i : {0u, 1u, 3u}) c.need_rank(i, 3);
   const int type = c.operand(0).type;
   const integers& xs = c.operand(0).extents;
   const integer window = c.extent(1, 2), before = window - integer(1);
   if (!before.is_number()) c.refuse("the window must be a number");
-  const std::string activation = c.word("activation", "none");
+  const std::string activation = c.word_of("activation", {"none", "silu", "swish"});
   std::string padded = c.has(3) ? "concat<2>(" + widened(c, 3) + ", " + widened(c, 0) + ")"
                                 : "pad<2, " + before.text() + ", 0>(" + widened(c, 0) + ")";
   padded = stated(c, "padded", padded);

@@ -47,12 +47,16 @@ inline std::vector<double> resize_weights(const std::string& mode, const std::st
 inline void resized(call& c) {
   const bool old = c.of.op == "Upsample" || c.opset < 11;
   value& x = c.operand(0);
-  std::string mode = c.word("mode", "nearest");
+  std::string mode = c.word_of("mode", {"nearest", "linear", "bilinear", "cubic", "bicubic"});
   if (mode == "bilinear") mode = "linear";
   if (mode == "bicubic") mode = "cubic";
-  const std::string where = old ? "asymmetric" : c.word("coordinate_transformation_mode", "half_pixel");
-  const std::string nearest = old ? "floor" : c.word("nearest_mode", "round_prefer_floor");
-  const std::string policy = c.word("keep_aspect_ratio_policy", "stretch");
+  const std::string where =
+      old ? "asymmetric"
+          : c.word_of("coordinate_transformation_mode", {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
+                                                         "align_corners", "asymmetric", "tf_crop_and_resize"});
+  const std::string nearest =
+      old ? "floor" : c.word_of("nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+  const std::string policy = c.word_of("keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"});
   const bool antialias = c.number("antialias", 0) != 0, exclude = c.number("exclude_outside", 0) != 0;
   const double cubic = c.finite("cubic_coeff_a", -0.75), outside = c.real("extrapolation_value", 0);
   std::vector<std::int64_t> all;
@@ -70,6 +74,12 @@ inline void resized(call& c) {
       where == "tf_crop_and_resize" && c.has(1) ? c.known_numbers(1) : std::vector<double>();
   if ((scales.empty() ? sizes.size() : scales.size()) != given.size())
     c.refuse("scales or sizes must have one element for each axis");
+  const auto is_usable = [](double x) { return x > 1e-6 && x < 1e6; };
+  if (!std::all_of(scales.begin(), scales.end(), is_usable)) c.refuse("scales must be from 1e-6 to 1e6");
+  for (const integer& n : sizes)
+    if (n.is_number() && (n.number() < 1 || n.number() > (1 << 30))) c.refuse("sizes must be positive");
+  for (const integer& n : x.extents)
+    if (n.is(0)) c.refuse("an image has no elements");
   double kept = 0;  // the factor for all axes
   if (!sizes.empty() && policy != "stretch")
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -203,10 +213,12 @@ inline void resized(call& c) {
 }
 
 inline void grid_sampled(call& c) {
+  c.need_rank(0, 4, 5);
+  c.need_rank(1, c.rank());
   value &x = c.operand(0), &grid = c.operand(1);
   c.reorder(1, false);
-  const std::string mode = c.word("mode", c.opset < 20 ? "bilinear" : "linear"),
-                    border = c.word("padding_mode", "zeros");
+  const std::string mode = c.word_of("mode", {"linear", "bilinear", "nearest", "cubic", "bicubic"}),
+                    border = c.word_of("padding_mode", {"zeros", "border", "reflection"});
   integers extents{x.extents[0], x.extents[1]};
   extents.insert(extents.end(), grid.extents.begin() + 1, grid.extents.end() - 1);
   c.result(0, extents, true);
@@ -223,6 +235,7 @@ inline void grid_sampled(call& c) {
 
 /// Grids of volumes are products of all positions with the maps.
 inline void affine_grid_of(call& c) {
+  c.need_rank(0, 3);
   const integers& size = c.known_integers(1);
   const bool corners = c.number("align_corners", 0) != 0;
   integers extents{size.at(0)};
@@ -254,10 +267,14 @@ inline void affine_grid_of(call& c) {
 }
 
 inline void roi_aligned(call& c) {
+  c.need_rank(0, 4);
+  c.need_rank(1, 2);
+  c.need_rank(2, 1);
   const value& x = c.operand(0);
   const std::int64_t h = c.number("output_height", 1), w = c.number("output_width", 1),
                      samples = c.number("sampling_ratio", 0);
-  const bool half = c.opset >= 16 && c.word("coordinate_transformation_mode", "half_pixel") == "half_pixel";
+  const bool half =
+      c.opset >= 16 && c.word_of("coordinate_transformation_mode", {"half_pixel", "output_half_pixel"}) == "half_pixel";
   if (c.word("mode", "avg") != "avg") c.refuse("mode max is not supported");
   if (samples < 1) c.refuse("sampling_ratio must be at least 1: the adaptive number of samples is not supported");
   c.result(0, {c.extent(1, 0), x.extents[1], integer(h), integer(w)}, true);
@@ -268,13 +285,16 @@ inline void roi_aligned(call& c) {
 }
 
 inline void space_and_depth(call& c) {
+  c.need_rank(0, 4);
   const value& x = c.operand(0);
   const std::int64_t b = c.number("blocksize", 1);
+  if (b < 1 || b > 1000) c.refuse("blocksize must be from 1 to 1000");
   const integer n(b);
   const bool to_space = c.of.op == "DepthToSpace";
-  const bool crd = c.word("mode", "DCR") == "CRD";
+  const bool crd = c.word_of("mode", {"DCR", "CRD"}) == "CRD";
   const auto divided = [&](const integer& extent, const integer& by) {
     const auto quotient = exact_quotient(extent, by);
+    if (!quotient && extent.is_number()) c.refuse("an extent must be a multiple of the blocks");
     return quotient ? *quotient : floor_quotient(extent, by);
   };
   if (to_space)
@@ -287,6 +307,7 @@ inline void space_and_depth(call& c) {
 
 /// The windows of images of two axes.
 inline void summed_columns(call& c) {
+  c.need_rank(0, 3);
   const value& x = c.operand(0);
   const integers &image = c.known_integers(1), &window = c.known_integers(2);
   const std::size_t axes = image.size();
@@ -334,6 +355,8 @@ inline void cropped_or_padded(call& c) {
 
 /// Rows of [image, class, box]: as many as are selected in a step.
 inline void suppressed(call& c) {
+  c.need_rank(0, 3);
+  c.need_rank(1, 3);
   const value &boxes = c.operand(0), &scores = c.operand(1);
   const bool centers = c.number("center_point_box", 0) != 0;
   const integer &images = scores.extents[0], &classes = scores.extents[1];
@@ -391,6 +414,7 @@ inline std::string epsilon_text(call& c, double otherwise = 1e-5) {
 }
 
 inline void local_response(call& c) {
+  c.need_rank(0, 2, 8);
   same_extents(c);
   const std::int64_t size = c.number("size", 1);
   if (size % 2 == 0) c.refuse("size must be odd");
@@ -401,6 +425,9 @@ inline void local_response(call& c) {
 }
 
 inline void group_normalized(call& c) {
+  c.need_rank(0, 2, 8);
+  c.need_rank(1, 1);
+  c.need_rank(2, 1);
   same_extents(c);
   const value& x = c.operand(0);
   c.number("stash_type", 1);
@@ -467,6 +494,7 @@ inline void norm_of_one(call& c) {
 
 /// Global pools of powers.
 inline void pooled_powers_globally(call& c) {
+  c.need_rank(0, 2, 8);
   const value& x = c.operand(0);
   integers extents{x.extents[0], x.extents[1]};
   std::vector<std::int64_t> axes;

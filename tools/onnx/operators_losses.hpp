@@ -9,8 +9,9 @@ namespace tool::importer {
 /// SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss. The classes are axis 1 of operand 0, the weights of the
 /// classes operand 2.
 inline void class_loss(call& c) {
+  c.need_rank(0, 2, 8);
   value& x = c.operand(0);
-  const std::string reduction = c.word("reduction", "mean");
+  const std::string reduction = c.word_of("reduction", {"mean", "sum", "none"});
   const bool ignores = c.has_attribute("ignore_index");
   const std::string ignored = std::to_string(c.number("ignore_index", 0));
   const value& labels = c.operand(1);

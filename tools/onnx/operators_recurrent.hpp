@@ -186,6 +186,8 @@ inline std::vector<std::string> recurrent_loop(call& c, const recurrent_node& r,
 }
 
 inline void recurred(call& c) {
+  for (const std::size_t i : {0u, 1u, 2u, 5u, 6u}) c.need_rank(i, 3);
+  for (const std::size_t i : {3u, 7u}) c.need_rank(i, 2);
   recurrent_node r;
   r.lstm = c.of.op == "LSTM", r.gru = c.of.op == "GRU";
   r.gates = r.lstm ? 4 : r.gru ? 3 : 1;
@@ -194,7 +196,7 @@ inline void recurred(call& c) {
   r.batch_first = c.number("layout", 0) != 0;
   r.units = c.number("hidden_size", c.extent(2, 2).is_number() ? c.extent(2, 2).number() : 0);
   r.linear_before_reset = c.number("linear_before_reset", 0) != 0;
-  const std::string direction = c.word("direction", "forward");
+  const std::string direction = c.word_of("direction", {"forward", "reverse", "bidirectional"});
   const std::size_t directions = direction == "bidirectional" ? 2 : 1;
   if (c.has_attribute("clip")) c.refuse("clip is not supported");
   if (c.number("input_forget", 0) != 0) c.refuse("input_forget is not supported");

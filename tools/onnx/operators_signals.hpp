@@ -114,6 +114,7 @@ inline void fourier(call& c) {
 }
 
 inline void short_time_fourier(call& c) {
+  c.need_rank(0, 2, 3);
   const integers& xs = c.operand(0).extents;
   const std::int64_t step = c.known_integers(1).at(0).number();
   const integer length = c.has(3) ? c.known_integers(3).at(0) : c.extent(2, 0);
@@ -163,6 +164,7 @@ inline void bernoulli(call& c) {
 }
 
 inline void multinomial(call& c) {
+  c.need_rank(0, 2);
   c.real("seed", 0);
   const std::int64_t samples = c.number("sample_size", 1);
   const int type = static_cast<int>(c.number("dtype", int32));

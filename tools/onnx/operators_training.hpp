@@ -9,10 +9,11 @@ namespace tool::importer {
 
 inline void optimized(call& c) {
   const bool adam = c.of.op.ends_with("Adam"), adagrad = c.of.op.ends_with("Adagrad");
-  const std::size_t lists = adam ? 4 : 3, count = (c.in.size() - 2) / lists;
+  const std::size_t lists = adam ? 4 : 3, count = c.in.size() < 2 ? 0 : (c.in.size() - 2) / lists;
+  if (c.in.size() < 2 + lists) c.refuse("it needs as many gradients and slots as variables");
   const int type = c.operand(2).type;
   const auto option = [&](std::string_view name, double otherwise) { return literal(type, c.real(name, otherwise)); };
-  const std::string mode = c.word("mode", "standard"), decay = option("norm_coefficient", 0),
+  const std::string mode = c.word_of("mode", {"standard", "nesterov"}), decay = option("norm_coefficient", 0),
                     alpha = option("alpha", 0.9), beta = option("beta", 0.999),
                     after = option("norm_coefficient_post", 0), t = stated(c, "t", "cast<" + cpp_type(type) + ">({1})");
   const std::string epsilon = option("epsilon", adagrad ? 0 : 1e-8), factor = option("decay_factor", 0);

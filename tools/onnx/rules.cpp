@@ -523,10 +523,14 @@ void convolved(call& c) {
   const std::size_t axes = x.rank() - 2;
   if (x.rank() < 3 || x.rank() > 5 || filters.rank() != x.rank()) c.refuse("images must have 1 to 3 spatial axes");
   const std::int64_t groups = c.number("group", 1);
+  if (groups < 1 || groups > (1 << 20)) c.refuse("group must be from 1 to 2^20");
   const integers spatial(filters.extents.begin() + 2, filters.extents.end());
   if (!all_numbers(spatial)) c.refuse("the extents of the windows must be numbers");
   const std::vector<std::int64_t> kernel = numbers_of(spatial);
   if (c.list("kernel_shape", kernel) != kernel) c.refuse("kernel_shape differs from the extents of the filters");
+  if (!(filters.extents[1] * integer(groups) == x.extents[1]))
+    c.refuse("the filters read " + (filters.extents[1] * integer(groups)).text(true) +
+             " channels, but the images have " + x.extents[1].text(true));
   const window_shape w = windows_of(c, kernel);
   integers extents{x.extents[0], filters.extents[0]};
   extents.insert(extents.end(), w.results.begin(), w.results.end());
@@ -600,17 +604,26 @@ void convolved_back(call& c) {
   const std::size_t axes = x.rank() - 2;
   if (x.rank() < 3 || x.rank() > 5 || filters.rank() != x.rank()) c.refuse("images must have 1 to 3 spatial axes");
   const std::int64_t groups = c.number("group", 1);
+  if (groups < 1 || groups > (1 << 20)) c.refuse("group must be from 1 to 2^20");
   const integers spatial(filters.extents.begin() + 2, filters.extents.end());
   if (!all_numbers(spatial)) c.refuse("the extents of the windows must be numbers");
   const std::vector<std::int64_t> kernel = numbers_of(spatial), ones(axes, 1), none(axes, 0);
   if (c.list("kernel_shape", kernel) != kernel) c.refuse("kernel_shape differs from the extents of the filters");
+  if (!(filters.extents[0] == x.extents[1])) c.refuse("the filters and the images have different numbers of channels");
   window_shape w{.extents = kernel, .strides = c.list("strides", ones), .dilations = c.list("dilations", ones)};
   const std::vector<std::int64_t> pads = c.list("pads", std::vector<std::int64_t>(2 * axes, 0)),
                                   wanted = c.list("output_shape", {});
   std::vector<std::int64_t> more = c.list("output_padding", none), zeros = none;
   const std::string automatic = c.word_of("auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"});
-  if (w.strides.size() != axes || w.dilations.size() != axes || more.size() != axes || pads.size() != 2 * axes)
+  if (w.strides.size() != axes || w.dilations.size() != axes || more.size() != axes || pads.size() != 2 * axes ||
+      (!wanted.empty() && wanted.size() < axes))
     c.refuse("the windows do not have " + std::to_string(axes) + " axes");
+  const auto bad = [](std::int64_t n) { return n < 0 || n > (1 << 30); };
+  for (const std::vector<std::int64_t>* list :
+       {&std::as_const(w.extents), &std::as_const(w.strides), &std::as_const(w.dilations), &pads, &std::as_const(more)})
+    for (const std::int64_t n : *list)
+      if (bad(n) || (n == 0 && list != &pads && list != &more))
+        c.refuse("its windows, strides, dilations and pads must be positive");
   integers extents{x.extents[0], filters.extents[1] * integer(groups)};
   for (std::size_t i = 0; i < axes; ++i) {
     const std::int64_t step = w.strides[i], reach = (kernel[i] - 1) * w.dilations[i] + 1;
@@ -822,6 +835,7 @@ void unpooled(call& c) {
 
 /// Texts: `mean<{axes}, keep_dims>({0})`.
 void pooled_globally(call& c) {
+  c.need_rank(0, 2, 8);
   value& x = c.operand(0);
   integers extents = x.extents;
   std::vector<std::size_t> axes;
@@ -831,6 +845,8 @@ void pooled_globally(call& c) {
 }
 
 void batch_normalized(call& c) {
+  c.need_rank(0, 2, 8);
+  for (const std::size_t i : {1u, 2u, 3u, 4u}) c.need_rank(i, 1);
   same_extents(c);
   value& x = c.operand(0);
   const double epsilon = c.finite("epsilon", 1e-5), momentum = c.finite("momentum", 0.9);

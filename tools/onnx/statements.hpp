@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <stdexcept>
+
 #include "rules.hpp"
 
 /// Parts of rules whose results take several statements.
