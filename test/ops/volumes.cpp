@@ -89,6 +89,18 @@ BOOST_AUTO_TEST_CASE(equal_elements_and_nan_in_volumes) {
   BOOST_CHECK(std::isnan(s.eval(y, with(x, tensor<float, dims<1, 2, 2, 2, 1>>{0, 7, 7, nan, 7, 7, 2, 3})).data()[0]));
 }
 
+/// A stride skips the second slice, and the padding gives the result as many slices again.
+BOOST_AUTO_TEST_CASE(filters_of_depth_1_stride_and_pad) {
+  tensor<float, dims<1, 2, 3, 3, 1>> x;
+  for (int i = 0; i < 18; ++i) x.data()[i] = static_cast<float>(i + 1);
+  const tensor<float, dims<1, 2, 3, 1, 1>> w{1, 1, 1, 1, 1, 1};
+  const auto y = conv3d<conv3d_options{
+      .stride = {2, 1, 1}, .pad = padding3d{.front = 0, .back = 1, .top = 0, .bottom = 0, .left = 0, .right = 0}}>(x,
+                                                                                                                   w);
+  const tensor<float, dims<1, 2, 2, 1, 1>> right{21, 39, 0, 0};
+  BOOST_CHECK_EQUAL_COLLECTIONS(y.data(), y.data() + 4, right.data(), right.data() + 4);
+}
+
 BOOST_AUTO_TEST_CASE(volumes_of_storage_types_and_without_elements) {
   tensor<bfloat16, dims<1, 3, 3, 3, 1>> x;
   tensor<bfloat16, dims<3, 3, 3, 1, 1>> w;

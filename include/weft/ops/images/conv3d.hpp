@@ -128,7 +128,8 @@ template <conv3d_options Options = conv3d_options{}, Expression A, Expression B>
     const auto convolve = [&](const auto& slices) {
       return detail::as_volumes<Depth, D>(conv2d<slice>(detail::merge_axes<0>(slices), w), extents_of(slices));
     };
-    if constexpr (window == 1 && std::is_same_v<Depth, dims<detail::extent_at<D, 1>::value>>)
+    if constexpr (window == 1 && Options.stride.depth == 1 &&
+                  std::is_same_v<Depth, dims<detail::extent_at<D, 1>::value>>)
       return convolve(x);
     else
       return convolve(detail::windows_of_depth<Depth, window, along>(x));
