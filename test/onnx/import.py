@@ -42,6 +42,8 @@ def attribute(name, value):
         return field(5, field(1, name) + field(3, value) + field(20, 2))
     if isinstance(value, float):
         return field(5, field(1, name) + field(2, value) + field(20, 1))
+    if isinstance(value, str):
+        return field(5, field(1, name) + field(4, value) + field(20, 3))
     return field(5, field(1, name) + b"".join(field(8, n) for n in value) + field(20, 7))
 
 
@@ -112,6 +114,19 @@ writes("shapes", model(*shape, integers("zero", [0]), integers("two", [2]), inte
        "reshape<dims<dyn<\"batch\"> * extent<2>, 2>>(x)")
 writes("fixed", model(*shape, integers("zero", [0]), integers("two", [2]), integers("rest", [-1]), x, y),
        "reshape<dims<6, 2>>(x)", "x_dims = dims<3, 4>", options=["--extent", "batch=3"])
+# Integers that are known are computed at import.
+z, three = value(12, "z", [], 7), value(11, "three", [3])
+writes("remainder", model(node("Mod", ["a", "b"], ["z"], fmod=1), integers("a", [-7, 7]), integers("b", [3, -3]), z), "{-1, 1}")
+writes("old_slice", model(node("Slice", ["a"], ["z"], starts=[1], ends=[3]), integers("a", [1, 5, 3]), z, opset=9), "{5, 3}")
+writes("backwards", model(node("Slice", ["a", "b", "c", "d", "e"], ["z"]), integers("a", [1, 5, 3]), integers("b", [-100]),
+                          integers("c", [-200]), integers("d", [0]), integers("e", [-1]), z), "dims<1>>{1}")
+writes("padded", model(node("Pad", ["a", "b"], ["z"]), integers("a", [1, 5, 3]), integers("b", [1, 1]), z), "pad<0, 1, 1>(")
+writes("reversed", model(node("Slice", ["three", "b", "c", "d", "e"], ["y"]), integers("b", [-1]), integers("c", [-100]),
+                         integers("d", [0]), integers("e", [-1]), three, y), "reverse<0>(three)", "ops/arrays/reverse.hpp")
+writes("twelve", model(node("Sum", [f"x{i}" for i in range(12)], ["y"]), *(value(11, f"x{i}", [2]) for i in range(12)), y),
+       " + x9 + x10 + x11")
+writes("half", model(node("Add", ["x", "h"], ["a"]), node("Exp", ["a"], ["y"]), value(11, "x", [4], 10), value(11, "h", [4], 10),
+                     value(12, "y", [4], 10)), "cast<half>(exp(cast<float>(")
 # Trained weights of a product and a bias are a layer; names that hide functions or are keywords get a number.
 writes("dense", model(node("MatMul", ["relu", "fc.weight"], ["h"]), node("Add", ["h", "fc.bias"], ["float"]),
                       floats("fc.weight", [4, 2], [0.0] * 8), floats("fc.bias", [2], [0.0] * 2),
@@ -140,6 +155,23 @@ refused("endless", model(node("f", ["x"], ["y"], domain="mine"), x, y, functions
     "without end")
 refused("large", model(node("ConstantOfShape", ["s"], ["a"]), node("Reshape", ["x", "t"], ["y"]), integers("s", [1 << 62]),
                        integers("t", [1 << 62, 1 << 62, -1]), x, y), "too large")
+for name, words, part in [
+    ("kind", "axis must be an integer", node("Softmax", ["x"], ["y"], axis=1.0)),
+    ("word", "\"evil\"", node("Pad", ["x", "s"], ["y"], mode="evil")),
+    ("approximate", "\"erf\"", node("Gelu", ["x"], ["y"], approximate="erf")),
+    ("letters", "fewer operands", node("Einsum", ["x", "x"], ["y"], equation="ij->i")),
+]:
+    refused(name, model(part, integers("s", [0] * 4), x, y, opset=20), words)
+for name, words, op, numbers in [
+    ("several", "several axes of -1", "Reshape", [-1, -1]),
+    ("negative", "below 0", "Expand", [-2, 1, 4]),
+    ("borders", "below 0", "Pad", [0, -3, 0, -3]),
+    ("largest", "k must be", "TopK", [5]),
+    ("equal", "different", "Unsqueeze", [0, 0]),
+]:
+    refused(name, model(node(op, ["x", "s"], ["y"]), integers("s", numbers), value(11, "x", [1, 4]), y), words)
+refused("parts", model(node("Split", ["x", "s"], ["y", "z"], axis=1), integers("s", [2, (1 << 63) - 1]), x, y), "parts")
+refused("epsilon", model(node("LayerNormalization", ["x", "s"], ["y"], epsilon=float("nan")), floats("s", [4], [1.0] * 4), x, y), "finite")
 refused("window", model(node("MaxPool", ["x"], ["y"], kernel_shape=[0, -1], strides=[0, 0]), value(11, "x", [1, 1, 4, 4]), y), "positive")
 refused("axes", model(node("Transpose", ["x"], ["y"], perm=[1, 1]), x, y), "each axis once")
 refused("old", model(node("Relu", ["x"], ["y"]), x, y, opset=3), "opset")
