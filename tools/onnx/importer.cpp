@@ -247,11 +247,12 @@ const std::set<std::string>& reserved_names() {
   static const std::set<std::string> all = [] {
     std::set<std::string> names;
     for_each_word(reserved_words, [&](std::string_view word) { names.emplace(word); });
-    // Functions that the rows call.
+    // Functions that the rows call, or that a row without a text of its own lists for its rule.
     for_each_row([&](const row& r) {
       for_each_word(r.text, [&](std::string_view word) {
         const char* const end = word.data() + word.size();
-        if (end < r.text.data() + r.text.size() && (*end == '(' || *end == '<')) names.emplace(word);
+        const bool is_called = end < r.text.data() + r.text.size() && (*end == '(' || *end == '<');
+        if (is_called || r.text.find('{') == r.text.npos) names.emplace(word);
       });
     });
     return names;
