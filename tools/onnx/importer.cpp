@@ -23,6 +23,8 @@ constexpr std::string_view reserved_words =
     "thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor "
     "xor_eq std weft nn g model net path v how graph node tensor dims dyn extent let constant transpose reshape slots "
     "g s argc argv flags result output signals emit linux unix main stdin stdout stderr errno EOF NULL assert "
+    "placeholder session with fetch read_npy write_npy variable visit net results outputs printf "
+    "fprintf "
     // Functions of texts that rules make.
     "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d conv1d conv2d conv3d grouped_conv2d "
     "depthwise_conv2d slice reverse squeeze fill gather batch_normalization layer_normalization zeros_like matvec "
@@ -31,6 +33,17 @@ constexpr std::string_view reserved_words =
     "clamp any all eye pad take_along_axis argsort top_k repeat let round hard_shrink soft_shrink hard_sigmoid "
     "gelu_tanh silu selu triu tril square log einsum range is_inf fmod floor_mod pow "
     "moments rsqrt random_bernoulli max_pool2d_with_indices sqrt";
+
+/// Names of C and of Weft that a namespace would hide or be confused with.
+constexpr std::string_view names_of_libraries =
+    "abort abs accept access alarm atexit bind brk calloc clock close connect daemon div dup environ exit fork free "
+    "gamma "
+    "getc gets index ioctl j0 j1 jn kill labs link listen lseek malloc mktime mount nice open optarg pause pipe poll "
+    "puts raise rand random read realloc recv remove rename rint round select send setenv signal signgam sleep socket "
+    "srand stat stime strdup swab sync syscall sysconf system tgamma time times timezone toupper tolower trunc "
+    "truncate "
+    "unlink usleep utime wait write y0 y1 yn M_PI detail device plan math data queue queue_runner summary library gpu "
+    "symbol shape node_def expression skeleton formula init metrics onnx frozen half bfloat16 tensor_view mode ";
 
 std::string lower_snake(std::string_view text) {
   std::string result;
@@ -212,11 +225,14 @@ std::vector<std::size_t> source_elements(const std::vector<std::int64_t>& view, 
 std::string importer::add_member(member m, const std::string& suggested) {
   m.key = m.type + "|" + m.options;
   for (const weight& w : m.weights) {
-    m.key += "|" + w.from->name + ":";
+    m.key += "|" + digits(reinterpret_cast<std::uintptr_t>(w.from)) + ":";
     for (const int axis : w.order) m.key += std::to_string(axis) + ",";
   }
+  // Exporters merge equal lists, such as biases of 0: these are variables of each layer.
+  const bool can_be_shared = std::any_of(m.weights.begin(), m.weights.end(),
+                                         [&](const weight& w) { return w.extents.size() > 1 || w.name == "value"; });
   for (const member& other : members)
-    if (other.key == m.key && !m.weights.empty()) return other.name;
+    if (other.key == m.key && can_be_shared) return other.name;
   m.name = name_for(suggested);
   members.push_back(std::move(m));
   return members.back().name;
@@ -260,6 +276,12 @@ const std::set<std::string>& reserved_names() {
   return all;
 }
 
+bool can_be_namespace(const std::string& name) {
+  bool is_used = reserved_names().count(name) > 0;
+  for_each_word(names_of_libraries, [&](std::string_view word) { is_used |= word == name; });
+  return !is_used;
+}
+
 importer::importer(const onnx::model& m, const options& o) : model(m), chosen(o) { names = reserved_names(); }
 
 void importer::add_constant(const onnx::tensor_value& t) {
@@ -284,9 +306,11 @@ void importer::inline_functions(const std::vector<onnx::node>& from, const std::
                                 const std::map<std::string, const onnx::attribute*>& attributes, int depth) {
   if (depth > 50)
     throw error(error_code::invalid_argument, "import", "the functions of the model call each other without end");
-  static int calls = 0;
+  if (calls_ > 100'000)
+    throw error(error_code::resource_exhausted, "import",
+                "the functions of the model are called more than 100,000 times");
   std::map<std::string, std::string> local = names;
-  const std::string prefix = depth == 0 ? "" : "call" + std::to_string(++calls) + "/";
+  const std::string prefix = depth == 0 ? "" : "call" + std::to_string(++calls_) + "/";
   const auto renamed = [&](const std::string& name) {
     const auto at = local.find(name);
     return name.empty() || depth == 0 ? name : at != local.end() ? at->second : local[name] = prefix + name;
@@ -351,6 +375,22 @@ std::int64_t importer::opset_of(const std::string& domain) const {
   return at == model.opsets.end() ? 1 : at->second;
 }
 
+/// Returns the name of a named extent. Names that differ in the file differ in C++.
+std::string importer::extent_name(const std::string& in_file, bool is_new) {
+  std::string& name = extent_names_[(is_new ? "?" : "") + in_file];
+  if (!name.empty()) return name;
+  std::string clean = in_file;
+  for (char& c : clean)
+    if (!is_word(c)) c = '_';
+  name = clean;
+  const auto is_used = [&] {
+    return std::count_if(extent_names_.begin(), extent_names_.end(), [&](const auto& e) { return e.second == name; }) >
+           1;
+  };
+  for (int i = 1; is_used(); ++i) name = clean + "_" + std::to_string(i);
+  return name;
+}
+
 void importer::run() {
   const std::int64_t opset = opset_of("");
   if (opset < 6 && (model.opsets.count("") || model.opsets.empty()))
@@ -366,6 +406,16 @@ void importer::run() {
       throw error(error_code::invalid_argument, "import", {"--constant ", name, ": the model has no such input"});
     auto& t = *read_.emplace_back(std::make_unique<onnx::tensor_value>(read_constant(file)));
     t.name = name;
+    const auto& info = *std::find_if(model.main.inputs.begin(), model.main.inputs.end(),
+                                     [&, n = name](const auto& i) { return i.name == n; });
+    bool fits = info.type == t.type && (!info.has_shape || info.extents.size() == t.extents.size());
+    for (std::size_t i = 0; fits && info.has_shape && i < t.extents.size(); ++i)
+      fits = info.extents[i].value < 0 || info.extents[i].value == t.extents[i];
+    if (!fits)
+      throw error(error_code::invalid_argument, "import",
+                  {"--constant ", name, ": ", file, " has ", onnx::type_name(t.type), " ",
+                   shape_text({t.extents.begin(), t.extents.end()}), ", but the input is ", onnx::type_name(info.type),
+                   " of other extents or another type"});
     const auto at = values_.find(name);
     if (at != values_.end()) values_.erase(at);
     add_constant(t);
@@ -389,9 +439,8 @@ void importer::run() {
     cpp_type(v.type);
     for (std::size_t i = 0; i < info.extents.size(); ++i) {
       const onnx::dimension& d = info.extents[i];
-      std::string name = d.name.empty() ? info.name + "_" + std::to_string(i) : d.name;
-      for (char& c : name)
-        if (!is_word(c)) c = '_';
+      const std::string name =
+          extent_name(d.name.empty() ? info.name + "_" + std::to_string(i) : d.name, d.name.empty());
       const auto fixed = chosen.extents.find(name);
       v.extents.push_back(d.value >= 0                    ? integer(d.value)
                           : fixed != chosen.extents.end() ? integer(fixed->second)
@@ -417,13 +466,14 @@ void importer::run() {
   std::map<std::string, std::set<std::size_t>> readers;
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     for_each_read(nodes_[i], [&](const std::string& name) { readers[name].insert(block_of_[i]); });
-  for (auto& [name, v] : values_) v->shared = v->parameter && !v->scalar() && readers[name].size() > 1;
+  for (auto& [name, v] : values_) v->shared = v->parameter && v->rank() > 1 && !v->scalar() && readers[name].size() > 1;
   for (const std::size_t i : order_of_nodes())
     if (block_of_[i] == 0)
       import_node(nodes_[i]);
     else
       import_block(blocks[block_of_[i] - 1]);
   path_.clear();
+  if (model.main.outputs.empty()) throw error(error_code::unimplemented, "import", "the model has no outputs");
   for (const onnx::value_info& o : model.main.outputs) {
     value& v = find(o.name);
     if (v.type == 0 && v.text.empty())

@@ -378,6 +378,7 @@ class importer : public body {
   /// Keeps the statements whose names are read, and adds what they read.
   static void keep_read(std::vector<statement>& all, std::set<std::string, std::less<>>& read);
   void find_blocks();
+  std::string extent_name(const std::string& in_file, bool is_new);
   std::vector<std::size_t> order_of_nodes();
   void import_block(block& b);
 
@@ -388,8 +389,10 @@ class importer : public body {
   std::vector<std::unique_ptr<weft::onnx::node>> nodes_read_;  ///< of subgraphs
   int depth_ = 0, graphs_ = 0;
   std::set<std::string> last_;
-  std::vector<std::size_t> block_of_;  ///< the block of each node, counted from 1; 0: none
-  std::string path_;                   ///< of the node that is imported
+  std::map<std::string, std::string> extent_names_;  ///< in C++, by their names in the file
+  std::size_t calls_ = 0;                            ///< of functions of the model
+  std::vector<std::size_t> block_of_;                ///< the block of each node, counted from 1; 0: none
+  std::string path_;                                 ///< of the node that is imported
 };
 
 /// A node that is imported by a row.
@@ -526,6 +529,8 @@ const row* find_row(const std::string& op, std::int64_t opset);
 void for_each_row(const std::function<void(const row&)>& f);
 /// Returns the keywords, and the functions and names that the written files use.
 const std::set<std::string>& reserved_names();
+/// Returns false for names of the standard library and of Weft, too.
+bool can_be_namespace(const std::string& name);
 /// Makes a value a constant.
 void set_constant(value& v, const weft::onnx::tensor_value& t);
 /// Reads an .npy file.

@@ -16,7 +16,9 @@ std::string wrapped(std::string line) {
   std::string done;
   if (const std::size_t end = line.find('\n'); end != line.npos)  // a lambda
     return wrapped(line.substr(0, end)) + wrapped(line.substr(end + 1));
-  if (const std::size_t comment = line.find(";  // "); comment != line.npos && line.size() > width) {
+  if (const std::size_t comment = line.find(";  // ");
+      comment != line.npos && line.size() > width &&
+      std::count(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(comment), '"') % 2 == 0) {
     done = std::string(line.find_first_not_of(' '), ' ') + line.substr(comment + 3) + "\n";
     line.erase(comment + 1);
   }
@@ -372,9 +374,17 @@ std::string program_text(const importer& of) {
   if (has_weights) text += "#include <weft/nn/weights.hpp>\n";
   text += "#include <weft/weft.hpp>\n\n#include \"" + space + ".hpp\"\n\nusing namespace weft;\n\n";
   text += "int main(int argc, char** argv) try {\n";
-  text += wrapped("  std::map<std::string, std::string> flags{{\"--weights\", \"" + space +
-                  ".safetensors\"}, {\"--out\", \".\"}};");
-  text += "  for (int i = 1; i + 1 < argc; i += 2) flags[argv[i]] = argv[i + 1];\n\n  graph g;\n";
+  text += "  std::map<std::string, std::string> flags;\n";
+  std::string usage = "usage: " + space;
+  for (const value* v : of.inputs) {
+    text += "  flags[" + text_literal("--" + v->name) + "];\n";
+    usage += " --" + v->name + " FILE.npy";
+  }
+  text += "  flags[\"--weights\"] = \"" + space + ".safetensors\";\n  flags[\"--out\"] = \".\";\n";
+  text += "  for (int i = 1; i < argc; i += 2) {\n    if (i + 1 == argc || !flags.count(argv[i])) {\n";
+  text += "      std::fputs(" + text_literal(usage + " [--weights FILE] [--out FOLDER]\n") +
+          ", stderr);\n      return 2;\n    }\n";
+  text += "    flags[argv[i]] = argv[i + 1];\n  }\n\n  graph g;\n";
   std::string arguments, feeds;
   for (std::size_t i = 0; i < of.inputs.size(); ++i) {
     const value& v = *of.inputs[i];
@@ -401,10 +411,13 @@ std::string program_text(const importer& of) {
   if (has_weights) text += "  nn::load_weights(flags.at(\"--weights\"), net, s);\n";
   text += wrapped("  const auto " + (one ? values : "[" + values + "]") + " = s." +
                   (one ? "eval(" + names : "run(fetch(" + names + ")") + feeds + ");");
+  std::set<std::string> files;
   for (std::size_t i = 0; i < of.outputs.size(); ++i) {
-    std::string file = of.model.main.outputs[i].name;
-    for (char& c : file)
+    std::string clean = of.model.main.outputs[i].name, file;
+    for (char& c : clean)
       if (!is_word(c) && c != '.' && c != '-') c = '_';
+    file = clean;
+    for (int k = 1; !files.insert(file).second; ++k) file = clean + "_" + std::to_string(k);
     const std::string result = one ? "result" : "result_" + std::to_string(i);
     const value& v = *of.outputs[i];
     text += wrapped("  write_npy(flags.at(\"--out\") + \"/" + file + ".npy\", " +
