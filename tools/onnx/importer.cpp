@@ -302,18 +302,19 @@ void set_constant(value& v, const onnx::tensor_value& t) {
   }
 }
 
-void importer::inline_functions(const std::vector<onnx::node>& from, const std::map<std::string, std::string>& names,
+void importer::inline_functions(const std::vector<onnx::node>& from,
+                                const std::map<std::string, std::string>& arguments_of,
                                 const std::map<std::string, const onnx::attribute*>& attributes, int depth) {
   if (depth > 50)
     throw error(error_code::invalid_argument, "import", "the functions of the model call each other without end");
   if (calls_ > 100'000)
     throw error(error_code::resource_exhausted, "import",
                 "the functions of the model are called more than 100,000 times");
-  std::map<std::string, std::string> local = names;
+  std::map<std::string, std::string> in_caller = arguments_of;
   const std::string prefix = depth == 0 ? "" : "call" + std::to_string(++calls_) + "/";
   const auto renamed = [&](const std::string& name) {
-    const auto at = local.find(name);
-    return name.empty() || depth == 0 ? name : at != local.end() ? at->second : local[name] = prefix + name;
+    const auto at = in_caller.find(name);
+    return name.empty() || depth == 0 ? name : at != in_caller.end() ? at->second : in_caller[name] = prefix + name;
   };
   for (const onnx::node& n : from) {
     onnx::node copy = n;
@@ -520,8 +521,8 @@ void importer::import_node(const onnx::node& n) {
   value& y = *c.out[0];
   if (c.out.size() == 1 && (y.type == int64 || y.type == int32 || y.type == boolean))
     if (auto known = evaluate(c)) {
-      const bool has_text = known->size() <= 16 ||
-                            !std::all_of(known->begin(), known->end(), [](const integer& n) { return n.is_number(); });
+      const bool has_text = known->size() <= 16 || !std::all_of(known->begin(), known->end(),
+                                                                [](const integer& each) { return each.is_number(); });
       y.elements = std::move(known);
       if (has_text) return;
     }
