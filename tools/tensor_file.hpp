@@ -36,6 +36,8 @@ class tensor_file {
   const std::string& format() const { return format_; }
   /// Throws unimplemented where Weft has no such elements.
   virtual untyped_tensor read(const tensor_info& tensor) const = 0;
+  /// Returns true for the slots of an optimizer, if the file tells.
+  virtual bool is_slot(const tensor_info&) const { return false; }
   /// Null unless the file is an ONNX model.
   virtual const onnx::model* model() const { return nullptr; }
 
@@ -119,6 +121,7 @@ class weft_checkpoint : public tensor_file {
     return read_entry(checkpoint_.path(), t,
                       [&](void* to) { checkpoint_.read(*checkpoint_.find_variable(t.name), to); });
   }
+  bool is_slot(const tensor_info& t) const override { return checkpoint_.find_variable(t.name)->kind == "slot"; }
 
  private:
   checkpoint_reader checkpoint_;
@@ -184,6 +187,11 @@ inline std::unique_ptr<tensor_file> open(const std::string& path) {
   // An ONNX file begins with its ir_version, and a safetensors file with its header's size, which is less than 2^32.
   if (path.ends_with(".onnx") || (begin[0] == 8 && std::memcmp(begin + 4, "\0\0\0", 4) != 0))
     return std::make_unique<onnx_file>(path);
+  std::uint64_t header = 0;
+  for (std::size_t i = 0; i < 8; ++i) header |= std::uint64_t{static_cast<unsigned char>(begin[i])} << 8 * i;
+  if (!path.ends_with(".safetensors") && (file.bytes() < 8 || header > file.bytes() - 8))
+    throw error(error_code::invalid_argument, "open",
+                {path, " is of no format that weft knows: safetensors, .npy, .npz, .onnx, or a checkpoint"});
   return std::make_unique<safetensors>(path);
 }
 

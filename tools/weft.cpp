@@ -32,8 +32,8 @@ constexpr const char* help =
     R"(weft: inspects, compares and converts files of tensors; prints TensorBoard's event files; checks TFRecord files
 
 usage:
-  weft show FILE                        print the layers with their parameters; of an .onnx file also the operators,
-                                        inputs and outputs
+  weft show FILE [--all]                print the layers with their parameters; of an .onnx file also the operators,
+                                        inputs and outputs; --all: also the slots of an optimizer
   weft inspect FILE [--no-statistics]   print names, element types, extents; min, max, mean, standard deviation, NaNs
   weft diff A B [--tolerance T]         print the tensors that differ, by more than T if given, and the operators,
                                         inputs and outputs that do; exit with 1 if any do. Also called compare
@@ -242,7 +242,12 @@ int show(const arguments& a) {
   std::vector<layer> layers;
   std::map<std::string, std::size_t> numbers;
   std::uint64_t total = 0;
+  std::size_t slots = 0;
   for (const tensor_info& t : file->tensors()) {
+    if (file->is_slot(t) && !a.has("--all")) {
+      ++slots;
+      continue;
+    }
     // "block/dense/weights" belongs to the layer "block/dense"; "weights" is one by itself.
     const std::size_t split = t.name.find_last_of("./");
     const bool scoped = split != std::string::npos;
@@ -263,8 +268,9 @@ int show(const arguments& a) {
     for (const auto& [what, text] : facts_of(*m)) rows.push_back({printable(what), printable(text)});
     print_table(rows, {true, true});
   }
-  std::printf("%s: %zu tensors, %llu parameters\n", file->format().c_str(), file->tensors().size(),
+  std::printf("%s: %zu tensors, %llu parameters", file->format().c_str(), file->tensors().size() - slots,
               static_cast<unsigned long long>(total));
+  std::printf(slots > 0 ? ", and %zu slots of an optimizer (--all shows them)\n" : "\n", slots);
   return 0;
 }
 
@@ -366,6 +372,10 @@ int compare(const arguments& a) {
                     x.extents.elements(), text_of(d.largest).c_str(), index_text(x.extents, d.first).c_str());
     }
   }
+  const bool shares =
+      std::any_of(both.begin(), both.end(), [](const auto& each) { return each.second.first && each.second.second; });
+  if (!shares && !left->tensors().empty() && !right->tensors().empty())
+    std::puts("no tensor was compared: the files have no name in common");
   const bool graphs = left->model() && right->model();
   const std::size_t different = graphs ? compare_graphs(*left->model(), *right->model()) : 0;
   std::printf("%zu of %zu tensors are equal%s\n", equal, both.size(),
@@ -552,7 +562,7 @@ int run(int count, char** given) {
     if (given[i] == std::string_view("--help")) return std::fputs(help, stdout) < 0 ? 2 : 0;
   if (command == "--version") return std::puts("weft " WEFT_VERSION_STRING) < 0 ? 2 : 0;
   if (command == "inspect") return inspect({count, given, {{"--no-statistics", false}}});
-  if (command == "show") return show({count, given, {}});
+  if (command == "show") return show({count, given, {{"--all", false}}});
   if (command == "diff" || command == "compare") return compare({count, given, {{"--tolerance", true}}});
   if (command == "convert") return convert({count, given, {{"--tensor", true}}});
   if (command == "import")

@@ -166,7 +166,7 @@ def crc32c(content):
     return crc ^ 0xffffffff
 
 
-def write_checkpoint(folder, step, value):
+def write_checkpoint(folder, step, value, kind="trained"):
     folder.mkdir(parents=True)
     header = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  '
     front, content = struct.pack("<Q", len(header)) + header, struct.pack("<f", value)
@@ -174,7 +174,7 @@ def write_checkpoint(folder, step, value):
     body = json.dumps({"checkpoint": {
         "version": 1, "step": step, "sequence": step, "written_us": 0, "keep_after_us": 0, "without_value": [],
         "files": [{"name": "0-of-1.safetensors", "bytes": len(front + content), "header_crc32c": crc32c(front),
-                   "records": [{"name": "w", "kind": "trained", "crc32c": crc32c(content)}]}]}},
+                   "records": [{"name": "w", "kind": kind, "crc32c": crc32c(content)}]}]}},
         separators=(",", ":"))[:-1]
     (folder / "index.json").write_text(f'{body},"crc32c":"{crc32c(body.encode()):08x}"}}\n')
 
@@ -190,6 +190,9 @@ for path, format_, value in [(training, "checkpoint run-a-10", "10"), (training 
     if row(text, "w")[3:6] != [value] * 3:
         faults.append(f"{path} has {text}")
 says(run("compare", training, training / "run-a-10"), "1 of 1 tensors are equal\n")
+write_checkpoint(made / "slots" / "run-1", 1, 0, "slot")
+says(run("show", made / "slots" / "run-1"), ": 0 tensors, 0 parameters, and 1 slots of an optimizer (--all shows them)\n")
+says(run("show", made / "slots" / "run-1", "--all"), "w               1  float [1]\n", ": 1 tensors, 1 parameters\n")
 write_checkpoint(training / "other-11", 11, 0)
 says(run("inspect", training, status=2), "has checkpoints named other and run-a; pass the folder of one checkpoint")
 
@@ -211,6 +214,10 @@ says(run("inspect", made / "absent", status=2), "absent")
 cut = made / "cut.safetensors"
 cut.write_bytes(content[:-1])
 says(run("inspect", cut, status=2), "cut.safetensors is damaged")
+strange = made / "strange.bin"
+strange.write_bytes(b"\x7fELF, or anything else")
+says(run("show", strange, status=2), "strange.bin is of no format that weft knows")
+says(run("diff", lenet, odd, status=1), "no tensor was compared: the files have no name in common")
 nothing = made / "nothing"
 nothing.write_bytes(b"")
 run("inspect", nothing, status=2)

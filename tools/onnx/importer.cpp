@@ -496,18 +496,23 @@ void importer::import_node(const onnx::node& n) {
     call(*this, n, none, opset).refuse("the operator is not supported");
   }
   call c(*this, n, *r, opset);
-  if (r->how.order == layout::plain)
-    for (std::size_t i = 0; i < c.in.size(); ++i)
-      if (c.has(i)) c.reorder(i, false);
-  if (r->how.order == layout::channels && c.has(0)) c.reorder(0, true);
-  if (r->how.order == layout::kept) c.unify_order();
   try {
-    r->how.apply(c);
+    import_call(c);
   } catch (const std::out_of_range&) {
     c.refuse("an operand has too few axes, or an operand or an attribute too few elements");
   } catch (const std::length_error&) {
     c.refuse("its numbers are too large");
   }
+}
+
+void importer::import_call(call& c) {
+  const row* const r = &c.of;
+  if (r->how.order == layout::plain)
+    for (std::size_t i = 0; i < c.in.size(); ++i)
+      if (c.has(i)) c.reorder(i, false);
+  if (r->how.order == layout::channels && c.has(0)) c.reorder(0, true);
+  if (r->how.order == layout::kept) c.unify_order();
+  r->how.apply(c);
   c.check_attributes();
   for (value* v : c.out)
     if (v && v->type != text_type) {

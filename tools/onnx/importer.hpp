@@ -373,6 +373,7 @@ class importer : public body {
   void find_channels_last();
   void add_constant(const weft::onnx::tensor_value& t);
   void import_node(const weft::onnx::node& n);
+  void import_call(call& c);
   value& declared(const std::string& name);
   void remove_unused();
   /// Keeps the statements whose names are read, and adds what they read.

@@ -79,7 +79,8 @@ inline void resized(call& c) {
   for (const integer& n : sizes)
     if (n.is_number() && (n.number() < 1 || n.number() > (1 << 30))) c.refuse("sizes must be positive");
   for (const integer& n : x.extents)
-    if (n.is(0)) c.refuse("an image has no elements");
+    if (n.is(0) || (n.is_number() && n.number() > (1 << 30)))
+      c.refuse("an image must have 1 to 2^30 elements along an axis");
   double kept = 0;  // the factor for all axes
   if (!sizes.empty() && policy != "stretch")
     for (std::size_t i = 0; i < given.size(); ++i) {

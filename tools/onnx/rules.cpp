@@ -170,16 +170,17 @@ void dropped_out(call& c) {
   const bool training = c.has(2) && c.known_numbers(2).at(0) != 0;
   c.number("seed", 0);
   c.fuses = false;
-  c.to.uses_graph |= c.out.size() > 1 || training;
+  c.to.uses_graph |= c.out.size() > 1;
   const std::string of = cpp_type(x.type) + ", " + c.to.dims_of(x) + ">(g, ",
                     all = "fill<bool, " + c.to.dims_of(x) + ">(g, true)";
-  if (training && rate > 0) {
+  // Without its mask it is a layer, whose mode decides.
+  if (training && rate > 0 && c.out.size() > 1) {
     c.need_header("ops/random/distributions.hpp");
     const std::string mask = stated(c, "mask", "random_bernoulli(fill<" + of + literal(x.type, 1 - rate) + ")) > 0");
     c.text = "select(" + mask + ", {0} / " + literal(x.type, 1 - rate) + ", 0)";
     return also(c, 1, mask, x.extents, x.last, boolean);
   }
-  if (c.out.size() > 1 || training) {
+  if (c.out.size() > 1 || rate == 0) {
     c.pass(0);
     return also(c, 1, all, x.extents, x.last, boolean);
   }
@@ -853,7 +854,10 @@ void batch_normalized(call& c) {
   const bool training = c.number("training_mode", 0) != 0;
   if (c.opset < 7) c.number("is_test", 1);
   if (c.out.size() > (training ? 3u : 1u)) c.refuse("its further results are read");
-  if (training) {
+  bool constants = x.extents[1].is_number() && !x.known() && (x.type == float32 || x.type == float64);
+  for (const std::size_t i : {1u, 2u, 3u, 4u}) constants &= c.operand(i).constant && c.in[i]->parameter;
+  // A model that was exported for training becomes a layer, whose mode decides.
+  if (training && !(constants && c.out.size() == 1)) {
     std::vector<std::size_t> axes;
     for (std::size_t i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
     c.need_header("ops/reduce/normalization.hpp");
@@ -869,8 +873,6 @@ void batch_normalized(call& c) {
     return;
   }
   if (c.opset < 9 && c.number("spatial", 1) == 0) c.refuse("spatial = 0 is not supported");
-  bool constants = x.rank() > 1 && !x.known() && (x.type == float32 || x.type == float64);
-  for (const std::size_t i : {1u, 2u, 3u, 4u}) constants &= c.operand(i).constant && c.in[i]->parameter;
   const auto exact = [](double f) { return digits(static_cast<float>(f)); };
   if (constants && x.extents[1].is_number()) {
     std::vector<weight> weights;
