@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSL-1.0
-# weft_import_onnx(TARGET MODEL.onnx [NAME name] [NCHW] [CONSTANTS input=file.npy ...]): the build writes name.hpp and
-# name.safetensors, the model as C++ and its weights, to ${CMAKE_CURRENT_BINARY_DIR}, and TARGET includes <name.hpp>. By default,
-# the name is that of the file. It writes them again only after MODEL.onnx, its external data MODEL.onnx.data or a constant has
-# changed.
+# weft_import_onnx(TARGET MODEL.onnx [NAME name] [NCHW] [EXTENTS name=number ...] [CONSTANTS input=file.npy ...]): the build
+# writes name.hpp and name.safetensors, the model as C++ and its weights, to ${CMAKE_CURRENT_BINARY_DIR}, and TARGET includes
+# <name.hpp>. By default, the name is that of the file. It writes them again only after MODEL.onnx, its external data
+# MODEL.onnx.data or a constant has changed.
 function(weft_import_onnx target model)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "NCHW" "NAME" "CONSTANTS")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "NCHW" "NAME" "CONSTANTS;EXTENTS")
   if(arg_UNPARSED_ARGUMENTS OR NOT TARGET ${target})
-    message(FATAL_ERROR "usage: weft_import_onnx(TARGET MODEL.onnx [NAME name] [NCHW] [CONSTANTS input=file.npy ...])")
+    message(FATAL_ERROR "usage: weft_import_onnx(TARGET MODEL.onnx [NAME name] [NCHW] [EXTENTS name=number ...] "
+                        "[CONSTANTS input=file.npy ...])")
   endif()
   if(NOT TARGET weft::command)
     find_program(weft_COMMAND weft HINTS ${weft_DIR}/../../../bin NO_CACHE)
     if(NOT weft_COMMAND)
-      message(FATAL_ERROR "weft_import_onnx needs the command weft: build or install Weft with WEFT_BUILD_TOOLS=ON")
+      message(FATAL_ERROR "weft_import_onnx needs the command weft: install Weft with -DWEFT_BUILD_TOOLS=ON, or write "
+                          "set(WEFT_BUILD_TOOLS ON) before add_subdirectory")
     endif()
     add_executable(weft::command IMPORTED GLOBAL)
     set_target_properties(weft::command PROPERTIES IMPORTED_LOCATION ${weft_COMMAND})
@@ -29,6 +31,9 @@ function(weft_import_onnx target model)
   if(arg_NCHW)
     list(APPEND options --nchw)
   endif()
+  foreach(extent IN LISTS arg_EXTENTS)
+    list(APPEND options --extent ${extent})
+  endforeach()
   foreach(constant IN LISTS arg_CONSTANTS)
     string(REGEX MATCH "^(.*)=([^=]*)$" valid ${constant})
     get_filename_component(file "${CMAKE_MATCH_2}" ABSOLUTE)
