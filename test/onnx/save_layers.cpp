@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(images) {
   // A network has transposes at its borders alone.
   auto y = max_pool2d<2>(relu(conv2d(x, w) + b));
   auto z = mean<1, 2>(concat<3>(y, avg_pool2d<3, 1, padding::same>(y)) * 0.5);
-  models.add("network", s, fetch(z), feed(x), "Add AveragePool Concat Conv MaxPool Mul ReduceMean Relu Transpose", a);
+  models.add("network", s, fetch(z), feed(x), "AveragePool Concat Conv MaxPool Mul ReduceMean Relu Transpose", a);
   const auto [y2, moment, variance_of_x] = batch_normalization_training(
       tanh(conv2d(x, w)), mean<0, 1, 2>(conv2d(x, w)) + 2, b, {.epsilon = 1e-3, .relu = false});
   models.add("batch_normalization", s, fetch(y2 * 2, moment, variance_of_x), feed(x), "", a);

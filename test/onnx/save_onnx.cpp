@@ -82,7 +82,9 @@ BOOST_AUTO_TEST_CASE(elementwise_functions) {
   models.add("halves", s, fetch(cast<half>(cast<float>(h) * 2), cast<float>(h) + 1, transpose<1, 0>(h)), feed(h), "",
              tensor<half, batch>(cast<half>(a)));
   auto flags = placeholder<bool, batch>(g, "flags");
-  models.add("flags", s, fetch(!flags, any<1>(flags), all<0>(flags), cast<float>(flags), select(flags, x, 0)),
+  models.add("flags", s,
+             fetch(!flags, any<1>(flags), all<0>(flags), cast<float>(flags), select(flags, x, 0),
+                   select(x < 1, flags, !flags)),
              feed(flags, x), "", tensor<bool, batch>(a < 0), a);
 }
 
@@ -149,6 +151,21 @@ BOOST_AUTO_TEST_CASE(arrays) {
   models.add("computed", s,
              fetch(reshape<dims<dyn<"batch"> + dyn<"batch">, 24>>(twice), slice<0, 0, dyn<"batch">>(twice)), feed(x),
              "", a);
+  // Extents of 0, in a shape and in a batch, and shapes of several names.
+  auto none = placeholder<float, dims<0, 3>>(g, "none");
+  models.add("empty", s, fetch(reshape<dims<3, 0>>(none), sum<0>(none), concat<0>(none, none), sum(none)), feed(none),
+             "", tensor<float, dims<0, 3>>());
+  auto table = placeholder<float, dims<dyn<"rows">, dyn<"columns">, 2>>(g, "table");
+  auto turned = fetch(reshape<dims<2, dyn<"columns">, dyn<"rows">>>(table),
+                      reshape<dims<2, dyn<"rows"> * dyn<"columns">>>(table));
+  models.add("table", s, turned, feed(table), "",
+             some<tensor<float, dims<dyn<"rows">, dyn<"columns">, 2>>>(1, shape(3, 4, 2)));
+  models.add("no_columns", s, turned, feed(table), "",
+             tensor<float, dims<dyn<"rows">, dyn<"columns">, 2>>(shape(3, 0, 2)));
+  models.add(
+      "no_batch", s,
+      fetch(reshape<dims<dyn<"batch">, 24>>(x), reshape<dims<dyn<"batch"> * extent<2>, 12>>(x), flatten<0, 2>(x)),
+      feed(x), "", tensor<float, batch>(shape(0, 4, 6)));
   // Transposes that undo each other disappear.
   models.add("transposes", s, fetch(transpose<0, 2, 1>(relu(transpose<0, 2, 1>(x)) * 2)), feed(x), "Mul Relu", a);
 }

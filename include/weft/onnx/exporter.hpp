@@ -57,9 +57,15 @@ struct exported_value {
   storage owner;                    ///< owns `data`, if not the session
   graph* home = nullptr;            ///< contains the nodes that compute it
 
+  /// The first place without axes in front, or null if there is none yet.
+  const place* own() const {
+    for (const place& p : places)
+      if (p.order.size() <= info.extents.rank) return &p;
+    return nullptr;
+  }
   const layout& order() const {
     static const layout same;
-    return places.empty() ? same : places[0].order;
+    return own() ? own()->order : same;
   }
 };
 using shared_value = std::shared_ptr<exported_value>;
@@ -237,6 +243,7 @@ inline std::string exporter::add(graph& to, const char* operation, std::vector<s
   n.op_type = operation;
   n.inputs = std::move(inputs);
   n.attributes = std::move(attributes);
+  if (n.op_type == "Reshape") n.attributes.push_back(attribute_of("allowzero", 1));  // an extent of 0 is a number, too
   for (std::size_t o = 0; o < outputs; ++o) n.outputs.push_back(unique(operation));
   n.name = unique(operation, node_names_);
   to.nodes.push_back(std::move(n));
@@ -364,7 +371,7 @@ inline std::string exporter::at(exported_value& v, layout order) {
     if (p.order == order) return p.name;
   const std::size_t added = order.size() > rank ? order.size() - rank : 0;
   std::string name;
-  if (v.data) {
+  if (v.data && (added || !v.own())) {
     std::vector<std::int64_t> from(added, 1), to;
     for (std::size_t i = 0; i < rank; ++i) from.push_back(known(v.info.extents[i]));
     if (order.empty()) {
@@ -400,7 +407,7 @@ inline std::string exporter::at(exported_value& v, layout order) {
     layout moved;
     for (std::size_t i = 0; i < rank; ++i)
       moved.push_back(axis_in(v.order(), order.empty() ? std::int64_t(i) : order[i]));
-    name = add(*v.home, "Transpose", {v.places[0].name}, {attribute_of("perm", moved)});
+    name = add(*v.home, "Transpose", {v.own()->name}, {attribute_of("perm", moved)});
     if (order.empty()) v.home->nodes.back().outputs[0] = name = unique(v.name);
   }
   v.places.push_back({order, name});
@@ -411,6 +418,7 @@ inline shared_value exporter::held(const scope& s, std::uint32_t n) {
   const graph_node& from = s.g[n];
   auto v = std::make_shared<exported_value>();
   v->name = from.name;
+  v->home = &model_.main;
   if (is_operation<constant_op>(from.def.op)) {
     v->info = from.def.outputs[0];
     for (std::size_t i = 0; i < v->info.extents.rank; ++i) {

@@ -151,6 +151,8 @@ inline layout channels_first(std::size_t rank) {
   return order;
 }
 
+/// Returns the names of operands of an expression.
+using operand_names = std::function<std::string(std::size_t)>;
 struct typed_name {
   std::string name;
   dtype type;
@@ -171,7 +173,7 @@ inline bool matches(const skeleton::token* tokens, const char* form, int* number
 /// Exports the inference of batch normalization, (x - mean) * (scale * rsqrt(variance + epsilon)) + offset for each
 /// channel. Returns an empty name if the tokens are another expression.
 inline std::string inferred_normalization(const exported_call& c, const skeleton::token*& t,
-                                          const std::vector<std::string>& operands) {
+                                          const operand_names& operand) {
   int k[4], of_scale[3];
   if (!matches(t, "add(multiply(subtract(a#, a#), a#), a#)", k)) return {};
   const value scale = c.def.inputs[std::size_t(k[2])];
@@ -187,21 +189,28 @@ inline std::string inferred_normalization(const exported_call& c, const skeleton
   const double epsilon = x.info.type == dtype::float64 ? weft::detail::literal_value<double>(from.literals[0])
                                                        : weft::detail::literal_value<float>(from.literals[0]);
   t += 7;
-  return c.add("BatchNormalization", {operands[std::size_t(k[0])], its(0), mine(3), mine(1), its(1)},
-               {attribute_of("epsilon", epsilon)});
+  std::vector<attribute> attributes{attribute_of("epsilon", epsilon)};
+  if (&c.in.g == &c.to.top())  // training with this layer records its momentum
+    for (const std::uint32_t n : c.in.g.updates())
+      if (const node_def& update = c.in.g[n].def; std::string_view(update.op->name) == "moving_average" &&
+                                                  update.inputs[0] == c.def.inputs[std::size_t(k[1])]) {
+        attributes.push_back(attribute_of("momentum", __builtin_bit_cast(double, update.attributes[0])));
+        break;
+      }
+  return c.add("BatchNormalization", {operand(std::size_t(k[0])), its(0), mine(3), mine(1), its(1)},
+               std::move(attributes));
 }
-inline typed_name expression(const exported_call& c, const skeleton::token*& t,
-                             const std::vector<std::string>& operands) {
+inline typed_name expression(const exported_call& c, const skeleton::token*& t, const operand_names& operand) {
   const skeleton::token now = *t;
-  if (const std::string normalized = inferred_normalization(c, t, operands); !normalized.empty())
+  if (const std::string normalized = inferred_normalization(c, t, operand); !normalized.empty())
     return {normalized, now.type};
   ++t;
   if (!now.operation) {
-    if (now.number >= 0) return {operands[std::size_t(now.number)], now.type};
+    if (now.number >= 0) return {operand(std::size_t(now.number)), now.type};
     return {c.to.scalar(now.type, c.def.literals[std::size_t(~now.number)]), now.type};
   }
   std::vector<typed_name> arguments;
-  for (int i = 0; i < now.number; ++i) arguments.push_back(expression(c, t, operands));
+  for (int i = 0; i < now.number; ++i) arguments.push_back(expression(c, t, operand));
   if (!now.onnx)
     c.refuse(
         str_cat({"applies ", now.operation,
@@ -210,7 +219,9 @@ inline typed_name expression(const exported_call& c, const skeleton::token*& t,
   if (now.formula == skeleton::formula_id::cast)
     return {arguments[0].type == now.type ? arguments[0].name : cast(c, arguments[0].name, now.type), now.type};
   const dtype type = arguments[0].type;
-  form_reader form(c, form_for(type, now.onnx), type, {}, [&](std::size_t k) { return arguments[k].name; });
+  const bool chooses_bools = now.formula == skeleton::formula_id::select && now.type == dtype::boolean;
+  const char* const text = chooses_bools ? "Or(And(a, b), And(Not(a), c))" : form_for(type, now.onnx);
+  form_reader form(c, text, type, {}, [&](std::size_t k) { return arguments[k].name; });
   return {form.value(), now.type};
 }
 /// Exports the expression in front of an operation. Returns the order of its axes.
@@ -218,11 +229,8 @@ inline std::string expression(const exported_call& c, std::size_t rank, layout& 
   order.clear();
   for (std::size_t k = 0; k < c.def.inputs.size() && order.empty(); ++k)
     if (c.input(k).extents.rank == rank) order = c.operand(k).order();
-  std::vector<std::string> operands;
-  for (std::size_t k = 0; k < c.def.inputs.size(); ++k)
-    operands.push_back(c.name(k, c.input(k).extents.rank ? order : layout()));
   const skeleton::token* text = c.def.op->expression(c.def.detail)->text;
-  return expression(c, text, operands).name;
+  return expression(c, text, [&](std::size_t k) { return c.name(k, c.input(k).extents.rank ? order : layout()); }).name;
 }
 inline void map(const exported_call& c) {
   layout order;
@@ -280,19 +288,18 @@ inline void range(const exported_call& c) {
 
 inline void transpose(const exported_call& c) {
   exported_value& x = c.operand(0);
-  if (x.data && x.places.empty()) c.to.at(x, {});
+  if (x.data && !x.own()) {
+    layout whole = counted(x.info.extents.rank);
+    for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = c.word(i);
+    return c.set(0, c.to.at(x, whole));
+  }
   layout order;
   std::vector<std::int64_t> axis(x.info.extents.rank);  // of the result, for each axis of x
   for (std::size_t i = 0; i < axis.size(); ++i) axis[std::size_t(c.word(i))] = std::int64_t(i);
   for (std::size_t i = 0; i < axis.size(); ++i)
     order.push_back(axis[std::size_t(x.order().empty() ? std::int64_t(i) : x.order()[i])]);
-  c.set(0, x.places[0].name, order);
-  exported_value& made = *c.in.values[{c.in.node, 0}];
-  made.home = x.home;
-  if (!x.data) return;
-  layout whole = counted(axis.size());
-  for (std::size_t i = 0; i < axis.size(); ++i) whole[i] = c.word(i);
-  made.places = {{{}, c.to.at(x, whole)}};
+  c.set(0, x.own()->name, order);
+  c.in.values[{c.in.node, 0}]->home = x.home;
 }
 /// Exports a slice along some of Weft's axes.
 inline void sliced(const exported_call& c, const std::vector<std::int64_t>& axes, const std::string& begins,
@@ -306,7 +313,7 @@ constexpr std::int64_t no_end = std::int64_t{1} << 62;
 /// Exports a box of the result's extents. In ONNX, too, negative indices count from the end of an axis.
 inline void box(const exported_call& c, const std::vector<std::int64_t>& axes, const std::vector<std::int64_t>& begins,
                 const std::vector<std::int64_t>& steps) {
-  if (axes.empty()) return c.set(0, c.name(0));
+  if (axes.empty()) return c.set(0, c.name(0, c.operand(0).order()), c.operand(0).order());
   std::vector<std::string> ends;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::int64_t begin = begins[i], step = steps[i];
@@ -644,17 +651,20 @@ inline void convolution(const exported_call& c) {
   const layout order = channels_first(c.input(0).extents.rank);
   const std::size_t rank = order.size();
   std::vector<attribute> attributes = windows(c, kernel_of(c, 1), c.input(0).extents);
-  std::string w = filters(c, 1);
   const std::int64_t groups = c.def.attributes.size() > 8 ? c.word(8) : 1;
   if (groups > 1) attributes.push_back(attribute_of("group", groups));
   const shape& f = c.input(1).extents;
-  if (groups > 1 &&
-      f[rank - 2] != number_of(c, c.input(0).extents[rank - 1]) / groups) {  // depthwise: [..., channels, each]
+  const bool depthwise = groups > 1 && f[rank - 2] != number_of(c, c.input(0).extents[rank - 1]) / groups;
+  std::string w;
+  if (!depthwise) {
+    w = filters(c, 1);
+  } else {  // [..., channels, each]
     layout by_channel{std::int64_t(rank) - 2, std::int64_t(rank) - 1};
     for (std::size_t i = 0; i + 2 < rank; ++i) by_channel.push_back(std::int64_t(i));
     shape whole(f[rank - 2] * f[rank - 1], 1);
     for (std::size_t i = 0; i + 2 < rank; ++i) whole.push_back(f[i]);
-    w = c.add("Reshape", {c.name(1, by_channel), c.to.extents(whole)});
+    w = c.name(1, by_channel);
+    if (f[rank - 1] != 1) w = c.add("Reshape", {w, c.to.extents(whole)});
   }
   c.set(0, c.add("Conv", {c.name(0, order), w}, std::move(attributes)), order);
 }

@@ -21,8 +21,8 @@ void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetc
 WEFT_COLD_BEGIN
 namespace onnx::detail {
 
-/// Adds the names that nodes read, those in their bodies included.
-inline void add_uses(const node& n, std::set<std::string>& used) {
+/// Adds the names, once for each use, that nodes read, those in their bodies included.
+inline void add_uses(const node& n, std::multiset<std::string>& used) {
   used.insert(n.inputs.begin(), n.inputs.end());
   for (const attribute& a : n.attributes) {
     if (!a.g) continue;
@@ -33,7 +33,7 @@ inline void add_uses(const node& n, std::set<std::string>& used) {
 
 /// Removes nodes and initializers that nothing reads: a form may express several of Weft's nodes by one.
 inline void remove_unused(graph& g) {
-  std::set<std::string> used;
+  std::multiset<std::string> used;
   for (const value_info& o : g.outputs) used.insert(o.name);
   std::vector<node> kept;
   for (std::size_t i = g.nodes.size(); i-- > 0;) {
@@ -45,6 +45,64 @@ inline void remove_unused(graph& g) {
   }
   g.nodes.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
   std::erase_if(g.initializers, [&](const tensor_value& t) { return !used.count(t.name); });
+}
+
+/// A convolution, and the sum with its bias.
+struct biased_convolution {
+  node *convolution, *sum;
+};
+/// Finds sums of a convolution that nothing else reads and one number for each channel, by the name of these numbers.
+inline void find_biases(graph& g, const std::map<std::string, tensor_value*>& initializers,
+                        const std::multiset<std::string>& used,
+                        std::map<std::string, std::vector<biased_convolution>>& found) {
+  std::map<std::string, node*> convolutions;
+  for (node& n : g.nodes) {
+    for (const attribute& a : n.attributes)
+      if (a.g) find_biases(*a.g, initializers, used, found);
+    if ((n.op_type == "Conv" || n.op_type == "ConvTranspose") && n.inputs.size() == 2 && used.count(n.outputs[0]) == 1)
+      convolutions[n.outputs[0]] = &n;
+    if (n.op_type != "Add") continue;
+    for (std::size_t k = 0; k < 2; ++k) {
+      const auto x = convolutions.find(n.inputs[k]);
+      const auto b = initializers.find(n.inputs[1 - k]);
+      if (x == convolutions.end() || b == initializers.end()) continue;
+      const std::vector<std::int64_t>& extents = b->second->extents;
+      const auto w = initializers.find(x->second->inputs[1]);
+      std::int64_t all = 1;
+      for (const std::int64_t extent : extents) all *= extent;
+      const bool for_channels = extents.size() > 2 && extents[1] == all;
+      if (for_channels && (w == initializers.end() ? all > 1 : w->second->extents[x->second->op_type != "Conv"] == all))
+        found[b->first].push_back({x->second, &n});
+      break;
+    }
+  }
+}
+inline void remove_sums(graph& g) {
+  std::erase_if(g.nodes, [](const node& n) { return n.op_type.empty(); });
+  for (node& n : g.nodes)
+    for (attribute& a : n.attributes)
+      if (a.g) remove_sums(*a.g);
+}
+/// Makes biases operands of their convolutions.
+inline void add_biases(graph& g) {
+  std::multiset<std::string> used;
+  for (const value_info& o : g.outputs) used.insert(o.name);
+  for (const node& n : g.nodes) add_uses(n, used);
+  std::map<std::string, tensor_value*> initializers;
+  for (tensor_value& t : g.initializers) initializers[t.name] = &t;
+  std::map<std::string, std::vector<biased_convolution>> found;
+  find_biases(g, initializers, used, found);
+  for (const auto& [name, calls] : found) {
+    if (used.count(name) != calls.size()) continue;  // others read it as [1, channels, 1, 1]
+    std::vector<std::int64_t>& extents = initializers[name]->extents;
+    extents = {extents[1]};
+    for (const biased_convolution& c : calls) {
+      c.convolution->inputs.push_back(name);
+      c.convolution->outputs = c.sum->outputs;
+      c.sum->op_type.clear();
+    }
+  }
+  remove_sums(g);
 }
 
 /// Returns the model that save_onnx writes. It refers to memory of the graph.
@@ -64,6 +122,7 @@ inline model model_of(session& s, const sequence<value>& fetches, const sequence
   std::set<std::string> taken;
   for (const value& v : fetches) to.add_output(all, v, taken);
   remove_unused(made.main);
+  add_biases(made.main);
   for (const auto& [of, v] : all.values) kept.push_back(v);
   return made;
 }
