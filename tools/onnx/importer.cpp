@@ -487,6 +487,7 @@ void importer::run() {
 }
 
 void importer::import_node(const onnx::node& n) {
+  if (n.outputs.empty()) return;
   const std::string op = n.domain.empty() ? n.op_type : n.domain + "." + n.op_type;
   const std::int64_t opset = opset_of(n.domain);
   path_ = "import: " + op + (n.name.empty() ? "" : " \"" + n.name + "\"");
@@ -600,7 +601,11 @@ call::call(importer& i, const onnx::node& n, const row& r, std::int64_t set)
       if (in[k] && in[k]->type == 0 && in[k]->text.empty())
         refuse("it reads \"" + in[k]->name + "\" before a node computes it");
     }
-  for (const std::string& name : n.outputs) out.push_back(name.empty() || !r.how.apply ? nullptr : &to.add_value(name));
+  for (const std::string& name : n.outputs)
+    out.push_back(!r.how.apply    ? nullptr
+                  : !name.empty() ? &to.add_value(name)
+                  : out.empty()   ? &to.unread_value()
+                                  : nullptr);
   for (value* v : out)
     if (v) v->home = to.id;
   while (!out.empty() && (!out.back() || (out.size() > 1 && out.back()->uses == 0))) out.pop_back();

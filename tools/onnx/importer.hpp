@@ -81,6 +81,7 @@ struct value {
   std::vector<std::int64_t> view;                      ///< of a constant that is padded with leading extents 1
   std::vector<int> order;
   bool padded = false;
+  bool zeros = false;    ///< all elements are 0
   bool bounded = false;  ///< the number of rows is known when a step has run
   bool shared = false;   ///< a parameter that several blocks read
   std::size_t home = 0;  ///< the body in which the text is valid
@@ -236,6 +237,14 @@ inline double number_at(const weft::onnx::tensor_value& t, std::size_t i) {
   }
 }
 
+/// Returns true if all elements are known to be 0.
+inline bool is_zero(const value& v) {
+  if (v.zeros || !v.constant) return v.zeros;
+  for (std::size_t i = 0; i < count_of(*v.constant); ++i)
+    if (number_at(*v.constant, i) != 0) return false;
+  return true;
+}
+
 /// Returns a number as C++ writes it: `0.5f`, `2.0`, `3`.
 template <class T>
 std::string digits(T x) {
@@ -311,6 +320,8 @@ class importer : public body {
     return *at->second;
   }
   value& add_value(const std::string& name);
+  /// Returns a value that nothing reads, for a first result without a name.
+  value& unread_value() { return add_value("unread/" + std::to_string(unread_++)); }
   /// Returns an empty constant that the importer owns.
   weft::onnx::tensor_value& new_constant() { return *read_.emplace_back(std::make_unique<weft::onnx::tensor_value>()); }
   /// Returns the value with its channels in the last axis, or not.
@@ -388,7 +399,7 @@ class importer : public body {
   std::vector<weft::onnx::node> nodes_;
   std::vector<std::unique_ptr<weft::onnx::tensor_value>> read_;
   std::vector<std::unique_ptr<weft::onnx::node>> nodes_read_;  ///< of subgraphs
-  int depth_ = 0, graphs_ = 0;
+  int depth_ = 0, graphs_ = 0, unread_ = 0;
   std::set<std::string> last_;
   std::map<std::string, std::string> extent_names_;  ///< in C++, by their names in the file
   std::size_t calls_ = 0;                            ///< of functions of the model

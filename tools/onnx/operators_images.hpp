@@ -74,7 +74,7 @@ inline void resized(call& c) {
       where == "tf_crop_and_resize" && c.has(1) ? c.known_numbers(1) : std::vector<double>();
   if ((scales.empty() ? sizes.size() : scales.size()) != given.size())
     c.refuse("scales or sizes must have one element for each axis");
-  const auto is_usable = [](double x) { return x > 1e-6 && x < 1e6; };
+  const auto is_usable = [](double s) { return s > 1e-6 && s < 1e6; };
   if (!std::all_of(scales.begin(), scales.end(), is_usable)) c.refuse("scales must be from 1e-6 to 1e6");
   for (const integer& n : sizes)
     if (n.is_number() && (n.number() < 1 || n.number() > (1 << 30))) c.refuse("sizes must be positive");

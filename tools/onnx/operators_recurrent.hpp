@@ -59,11 +59,12 @@ inline std::vector<std::string> recurrent_layer(call& c, const recurrent_node& r
   const std::vector<std::size_t> order = r.lstm  ? std::vector<std::size_t>{0, 2, 3, 1}
                                          : r.gru ? std::vector<std::size_t>{1, 0, 2}
                                                  : std::vector<std::size_t>{0};
-  member m{.type = "nn::" +
-                   std::string(r.lstm  ? "lstm"
-                               : r.gru ? "gru"
-                                       : "simple_rnn") +
-                   "<" + std::to_string(r.units) + ", recurrent_options{.time_major = true}>"};
+  member m;
+  m.type = "nn::" +
+           std::string(r.lstm  ? "lstm"
+                       : r.gru ? "gru"
+                               : "simple_rnn") +
+           "<" + std::to_string(r.units) + ", nn::recurrent_options{.time_major = true}>";
   m.weights.push_back(gate_weight(c, r, "weights", 1, direction, 0, order, true));
   m.weights.push_back(gate_weight(c, r, "recurrent_weights", 2, direction, 0, order, true));
   std::string options;
@@ -81,7 +82,6 @@ inline std::vector<std::string> recurrent_layer(call& c, const recurrent_node& r
   }
   if (r.lstm && c.has(7)) m.weights.push_back(gate_weight(c, r, "peephole_weights", 7, direction, 0, {0, 2, 1}, false));
   m.options = options;
-  m.type.replace(m.type.find("recurrent_options"), 17, "nn::recurrent_options");
   c.need_header("nn/recurrent.hpp");
   const std::string name = c.to.add_member(std::move(m), c.suggestion());
   std::string arguments;
@@ -224,6 +224,10 @@ inline void recurred(call& c) {
   }
   r.steps = x.extents[r.batch_first ? 1 : 0], r.batch = x.extents[r.batch_first ? 0 : 1];
   r.x = r.batch_first ? stated(c, "steps_first", "transpose<1, 0, 2>({0})") : named(c, 0);
+  // States of zeros are what a layer starts with.
+  if (c.has(5) && is_zero(*c.in[5]) && (!c.has(6) || is_zero(*c.in[6])))
+    for (const std::size_t i : {5u, 6u})
+      if (c.has(i)) c.in[i] = nullptr;
   bool constants = usual && x.type == float32 && !x.known() && c.has(5) == (c.has(6) || (!r.lstm && c.has(5)));
   for (const std::size_t i : {1u, 2u, 3u, 7u})
     if (c.has(i)) constants &= c.in[i]->constant && c.in[i]->parameter;

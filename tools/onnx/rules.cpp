@@ -168,6 +168,7 @@ void dropped_out(call& c) {
   value& x = c.operand(0);
   const double rate = c.opset < 12 ? c.real("ratio", 0.5) : c.has(1) ? c.known_numbers(1).at(0) : 0.5;
   const bool training = c.has(2) && c.known_numbers(2).at(0) != 0;
+  if (!(rate >= 0 && rate < 1)) c.refuse("the ratio must be at least 0 and less than 1");
   c.number("seed", 0);
   c.fuses = false;
   c.to.uses_graph |= c.out.size() > 1;
@@ -611,7 +612,10 @@ void convolved_back(call& c) {
   const std::vector<std::int64_t> kernel = numbers_of(spatial), ones(axes, 1), none(axes, 0);
   if (c.list("kernel_shape", kernel) != kernel) c.refuse("kernel_shape differs from the extents of the filters");
   if (!(filters.extents[0] == x.extents[1])) c.refuse("the filters and the images have different numbers of channels");
-  window_shape w{.extents = kernel, .strides = c.list("strides", ones), .dilations = c.list("dilations", ones)};
+  window_shape w;
+  w.extents = kernel;
+  w.strides = c.list("strides", ones);
+  w.dilations = c.list("dilations", ones);
   const std::vector<std::int64_t> pads = c.list("pads", std::vector<std::int64_t>(2 * axes, 0)),
                                   wanted = c.list("output_shape", {});
   std::vector<std::int64_t> more = c.list("output_padding", none), zeros = none;
@@ -1069,6 +1073,7 @@ void transposed(call& c) {
 void expanded(call& c) {
   const integers extents = broadcast_of(c, c.operand(0).extents, c.known_integers(1));
   c.result(0, extents);
+  c.out[0]->zeros = is_zero(c.operand(0));
   c.holes["dims"] = importer::dims_text(extents);
   if (extents == c.in[0]->extents) c.pass(0);
 }
@@ -1278,6 +1283,7 @@ void constant_of_shape(call& c) {
   const int type = a ? a->t.type : static_cast<int>(float32);
   if (a && count_of(a->t) != 1) c.refuse("value must have one element");
   c.result(0, extents, false, type);
+  c.out[0]->zeros = !a || number_at(a->t, 0) == 0;
   const std::string number = a ? element_text(a->t, 0) : "0.0f";
   c.text = "fill<" + cpp_type(type) + ", " + importer::dims_text(extents) + ">(g, " + number + ")";
   const integer count = product_of(extents);

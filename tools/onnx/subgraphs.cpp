@@ -47,27 +47,27 @@ std::vector<value*> importer::import_graph(const onnx::graph& g, const std::vect
   const std::string path = path_;
   if (++depth_ > 20) throw error(error_code::unimplemented, path, "its graphs are nested too deeply");
   const std::string prefix = "graph" + std::to_string(++graphs_) + "/";
-  new_names names;
+  new_names unique;
   for_each_defined(g, [&](const std::string& name) {
-    if (!name.empty()) names[name] = prefix + name;
+    if (!name.empty()) unique[name] = prefix + name;
   });
   for (std::size_t i = 0; i < g.inputs.size(); ++i) {
     if (i >= arguments.size()) throw error(error_code::data_loss, path, "its graph has more inputs than it is given");
     if (!arguments[i]) continue;
-    auto& v = values_[names[g.inputs[i].name]];
+    auto& v = values_[unique[g.inputs[i].name]];
     v = std::make_unique<value>(*arguments[i]);
     v->other = nullptr;
     v->uses = 0;
   }
   for (const onnx::tensor_value& t : g.initializers) {
-    value& v = add_value(names[t.name]);
+    value& v = add_value(unique[t.name]);
     set_constant(v, t);
     v.parameter = is_float(t.type);
   }
   std::vector<const onnx::node*> nodes;
   for (const onnx::node& n : g.nodes) {
     nodes_read_.push_back(std::make_unique<onnx::node>(n));
-    rename(*nodes_read_.back(), names);
+    rename(*nodes_read_.back(), unique);
     nodes.push_back(nodes_read_.back().get());
     for_each_read(*nodes.back(), [&](const std::string& name) { ++declared(name).uses; });
     if (nodes_read_.size() > 100'000)
@@ -75,8 +75,8 @@ std::vector<value*> importer::import_graph(const onnx::graph& g, const std::vect
   }
   std::vector<std::string> results;
   for (const onnx::value_info& o : g.outputs) {
-    const auto at = names.find(o.name);
-    results.push_back(at == names.end() ? o.name : at->second);
+    const auto at = unique.find(o.name);
+    results.push_back(at == unique.end() ? o.name : at->second);
     ++declared(results.back()).uses;
   }
   for (const onnx::node* n : nodes) import_node(*n);
