@@ -366,6 +366,58 @@ BOOST_AUTO_TEST_CASE(sequences) {
   run(all);
 }
 
+BOOST_AUTO_TEST_CASE(integers_names_and_unused_feeds) {
+  frozen_programs all;
+  graph g;
+  auto i = placeholder<std::int64_t, dims<9>>(g, "static_cast"), j = placeholder<std::int64_t, dims<9>>(g, "NULL");
+  auto k = placeholder<std::int32_t, dims<dyn<"time">>>(g, "linux");
+  auto unused = placeholder<float, dims<2>>(g, "signals");
+  auto table = variable<float, dims<16, 8>>(g, "table", init::normal{});
+  auto positions = range<std::int64_t, 9>(g);
+  auto masked = cast<float>(expand_dims<1>(positions) < expand_dims<0>(positions)) * -1e9f;
+  auto x = placeholder<float, dims<9, 9>>(g, "x");
+  auto twice = let(i * 2, "twice");
+  session s{g, {.threads = 1}};
+  check(all, "quotients", s, fetch(i / (j + 1), i / 3, k / 2), feed(i, j, k), {1, 6});
+  check(all, "unread", s, fetch(j * 2), feed(j, unused));
+  check(all, "positions", s, fetch(gather(table, positions) * 2.0f, softmax(x + masked), i + positions), feed(x, i));
+  freeze(all.folder + "/zero.hpp", s, fetch(i / j), feed(i, j));
+  for (const char* name : {"time", "main", "constexpr", "M_PI"}) {
+    freeze(all.folder + "/" + name + ".hpp", s, fetch(twice), feed(i));
+    all.includes += std::string("#include \"") + name + ".hpp\"\n";
+    all.calls += std::string("  { const std::int64_t two[9] = {2}; expect(") + name +
+                 "_::predict(two).twice[0] == 4, \"" + name + "\"); }\n";
+  }
+  freeze(all.folder + "/.hpp", s, fetch(twice), feed(i));
+  all.includes += "#include \"zero.hpp\"\n#include \".hpp\"\n#include <cmath>\n#include <ctime>\n";
+  all.calls +=
+      "  { const std::int64_t a[9] = {7}, b[9] = {}; std::int64_t c[9]; zero::predict(a, b, c);\n"
+      "    expect(c[0] == 0, \"zero\"); expect(model::predict(a).twice[0] == 14, \"model\"); }\n";
+  run(all);
+}
+
+BOOST_AUTO_TEST_CASE(extents_of_the_maximum_alone_are_not_enough) {
+  frozen_programs all;
+  graph g;
+  auto x = placeholder<float, dims<1, dyn<"time">, 12, 4>>(g, "x");
+  auto pooled = max_pool2d<10, 10>(x);
+  auto shorter = max_pool2d<3, 1>(x);
+  session s{g, {.threads = 1}};
+  const auto is_named = [](const error& e) {
+    BOOST_TEST_INFO(e.what());
+    return std::string(e.what()).find("floor(time / 10) has no frozen form") != std::string::npos;
+  };
+  for (const int most : {20, 23, 100, 5000})
+    BOOST_CHECK_EXCEPTION(freeze(all.folder + "/pool.hpp", s, fetch(pooled), feed(x), {.most = most}), error, is_named);
+  check(all, "pool", s, fetch(pooled * 2.0f), feed(x), {10, 15});  // one row for each time
+  check(all, "shorter", s, fetch(shorter * 2.0f, sum<1>(shorter), concat<1>(pad<2, 1, 1>(shorter), x)), feed(x),
+        {3, 4, 23});
+  all.calls +=
+      "  { float x[48] = {}; expect(!shorter::predict(2, x, x, x, x), \"too short\");\n"
+      "    expect(!pool::predict(9, x, x) && !pool::predict(16, x, x), \"pool\"); }\n";
+  run(all);
+}
+
 // The kernels of a model are at most 3,000 lines.
 BOOST_AUTO_TEST_CASE(headers_are_small) {
   frozen_programs all;

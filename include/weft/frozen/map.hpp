@@ -17,6 +17,18 @@ Function version(const Function (&versions)[3]) {
   return versions[static_cast<std::size_t>(detected_isa())];
 }
 
+/// The quotient of integers, rounded towards 0, and 0 if the divisor is 0: a frozen model cannot throw.
+struct quotient {
+  static constexpr const char* name = "divide";
+  static constexpr bool cheap = true;
+  template <class V>
+  static constexpr V apply(V a, V b) {
+    if (b == V(0)) return V(0);
+    if (V(-1) < V(0) && b == V(-1)) return static_cast<V>(std::uint64_t{0} - static_cast<std::uint64_t>(a));
+    return static_cast<V>(a / b);
+  }
+};
+
 /// Computes n elements of the expression S, whose operands are contiguous. `literals`: the numbers in it, as bits.
 template <class S, std::size_t Inputs>
 void map(const void* const (&in)[Inputs], void* out, std::int64_t n, const std::uint64_t* literals = nullptr) {

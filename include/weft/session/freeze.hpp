@@ -21,6 +21,7 @@ inline void freeze_step(const std::string& path, session& s, plan::step_request 
   if (o.name.empty()) {
     o.name = path.substr(path.rfind('/') + 1);
     o.name = o.name.substr(0, o.name.find('.'));
+    if (o.name.empty()) o.name = "model";
   }
   const std::size_t feeds = request.feeds.size();
   frozen_folding folding(s.resources(), s.of(), request);

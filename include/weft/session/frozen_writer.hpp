@@ -21,6 +21,7 @@
 #include <weft/plan/arenas.hpp>
 #include <weft/plan/bind.hpp>
 #include <weft/plan/kernels.hpp>
+#include <weft/session/freeze_names.hpp>
 
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
@@ -47,9 +48,9 @@ struct freeze_options {
 
 namespace detail {
 
-/// An integer that may depend on the named extent: its values for the maximum and the next four.
+/// An integer that may depend on the named extent: its values for the maximum, the next four, and some smaller extents.
 struct frozen_number {
-  static constexpr std::size_t samples = 5;
+  static constexpr std::size_t samples = 11;
   std::int64_t at[samples]{};
 
   frozen_number() = default;
@@ -122,10 +123,8 @@ class frozen_writer {
         options_(static_cast<freeze_options&&>(o)),
         step_(session, g, static_cast<plan::step_request&&>(request)) {
     find_named_extent();
-    sequence<plan::fed_value> fed;
-    const program& p = *step_.made;
-    for (const value& v : p.request.feeds) fed.push_back({nullptr, resolved(g.info(v).extents, 0)});
-    binding_ = plan::bind(step_, fed.data(), known_[0], nullptr);
+    binding_ = bound(known_[0]);
+    check_extents();
     check_variables();
   }
 
@@ -140,6 +139,7 @@ class frozen_writer {
       line({"__builtin_memcpy(", results_[f], ", ", used(b), ", ",
             size(elements(v.extents) * frozen_number(static_cast<std::int64_t>(size_of(v.type)))), ");"});
     }
+    add_parameters();
     save(path, header(path));
     if (options_.weights == frozen_weights::in_file) save(weights_path(path), weight_bytes_);
   }
@@ -164,11 +164,65 @@ class frozen_writer {
     if (code != 0 && options_.most < 1)
       throw error(error_code::invalid_argument, "freeze",
                   {"the feeds have the named extent ", g_.extent_name(code), ": pass its maximum, {.most = 64}"});
-    for (std::size_t q = 0; q < frozen_number::samples; ++q) {
-      known_.push_back(session_.extents);
-      if (code != 0) known_[q].bind(code, options_.most + static_cast<std::int64_t>(q));
+    if (code != 0) {
+      extent_ = identifier(g_.extent_name(code));
+      code_of_extent_ = code;
+      while (least_ < options_.most && !binds(least_)) ++least_;
     }
-    if (code != 0) extent_ = identifier(g_.extent_name(code));
+    // Not the least one: extents of 1 have strides and boxes of their own, which say nothing about others.
+    const std::int64_t most = options_.most, smaller[] = {3, 5, 7, most / 4, most / 2, most - 1}, low = least_ + 1;
+    for (std::size_t q = 0; q < frozen_number::samples; ++q) {
+      const std::int64_t n = q < 5 ? most + static_cast<std::int64_t>(q) : smaller[q - 5];
+      sampled_.push_back(n > low || q < 5 ? n : low < most ? low : most);
+      known_.push_back(with_extent(sampled_[q]));
+    }
+  }
+  /// The session's extents and n for the named one.
+  extent_bindings with_extent(std::int64_t n) const {
+    extent_bindings known = session_.extents;
+    if (code_of_extent_ != 0) known.bind(code_of_extent_, n);
+    return known;
+  }
+  owned<plan::binding> bound(extent_bindings known) {
+    sequence<plan::fed_value> fed;
+    for (const value& v : step_.made->request.feeds)
+      fed.push_back({nullptr, known.resolve(g_, "freeze", g_.info(v).extents)});
+    return plan::bind(step_, fed.data(), known, nullptr);
+  }
+  /// Whether the session can run the step with n as the named extent.
+  bool binds(std::int64_t n) {
+    try {
+      bound(with_extent(n));
+      return true;
+    } catch (const error&) {
+      return false;
+    }
+  }
+  /// Refuses extents that are no polynomials of the named one, such as floor(time / 10), which few samples may not
+  /// show.
+  void check_extents() {
+    if (code_of_extent_ == 0) return;
+    const program& p = *step_.made;
+    sequence<std::int64_t> checked;
+    for (std::uint32_t b = 0; b < p.buffers.size(); ++b) {
+      if (p.buffers[b].kind == plan::buffer_kind::unused) continue;
+      for (const std::int64_t e : p.buffers[b].declared.extents.extents) {
+        bool is_new = e < 0 && g_.extent_formula(e);
+        for (const std::int64_t c : checked) is_new = is_new && c != e;
+        if (!is_new) continue;
+        checked.push_back(e);
+        polynomial sum;
+        bool fits = fit(extent(e), sum);
+        const std::int64_t most = options_.most, step = most > 4096 ? most / 4096 : 1;
+        for (std::int64_t n = least_; fits && n <= most; n += n < 4096 ? 1 : step)
+          fits = sum(n) == with_extent(n).resolve(g_, "freeze", shape(e))[0];
+        if (!fits)
+          throw error(
+              error_code::unimplemented, p.name(owner(b)),
+              {"the extent ", g_.extent_name(e), " has no frozen form, because it is no polynomial of ", extent_,
+               ": give ", extent_, " a value with g.set(dyn<\"", g_.extent_name(code_of_extent_), "\">, n)"});
+      }
+    }
   }
   shape resolved(const shape& s, std::size_t q) { return known_[q].resolve(g_, "freeze", s); }
   frozen_number extent(std::int64_t code) {
@@ -180,9 +234,17 @@ class frozen_writer {
     return n;
   }
 
-  /// Writes a number as a polynomial of the named extent, of degree 3 at most.
-  std::string text(const frozen_number& n) const {
-    if (n.is_fixed()) return std::to_string(n.at[0]);
+  /// A polynomial of the named extent, of degree 3 at most.
+  struct polynomial {
+    std::int64_t factor[4]{};
+    std::int64_t operator()(std::int64_t n) const {
+      __int128 sum = 0;
+      for (std::size_t i = 4; i-- > 0;) sum = sum * n + factor[i];
+      return static_cast<std::int64_t>(sum);
+    }
+  };
+  /// Returns false unless a polynomial has all values of a number.
+  bool fit(const frozen_number& n, polynomial& sum) const {
     using wide = __int128;
     wide d[4];
     for (std::size_t i = 0; i < 4; ++i) d[i] = n.at[i];
@@ -192,18 +254,26 @@ class frozen_writer {
     const wide m = options_.most, a1 = 6 * d[1] - 3 * d[2] + 2 * d[3], a2 = 3 * d[2] - 3 * d[3], a3 = d[3];
     const wide c[] = {6 * d[0] - m * a1 + m * m * a2 - m * m * m * a3, a1 - 2 * m * a2 + 3 * m * m * a3,
                       a2 - 3 * m * a3, a3};
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (c[i] % 6 != 0) return false;
+      sum.factor[i] = static_cast<std::int64_t>(c[i] / 6);
+    }
+    for (std::size_t q = 0; q < frozen_number::samples; ++q)
+      if (sum(sampled_[q]) != n.at[q]) return false;
+    return true;
+  }
+  /// Writes a number as a polynomial.
+  std::string text(const frozen_number& n) const {
+    if (n.is_fixed()) return std::to_string(n.at[0]);
+    polynomial of;
+    if (!fit(n, of)) refuse("its extents are not polynomials of the named extent");
     std::string sum;
-    wide last = 0, power = 1;
-    for (std::size_t i = 0; i < 4; ++i, power *= m + 4) {
-      if (c[i] % 6 != 0) refuse("its extents are not polynomials of the named extent");
-      const auto factor = static_cast<std::int64_t>(c[i] / 6);
-      last += factor * power;
-      if (factor == 0) continue;
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (of.factor[i] == 0) continue;
       if (!sum.empty()) sum += " + ";
-      if (factor != 1 || i == 0) sum += std::to_string(factor) + (i ? " * " : "");
+      if (of.factor[i] != 1 || i == 0) sum += std::to_string(of.factor[i]) + (i ? " * " : "");
       for (std::size_t k = 0; k < i; ++k) append(sum, {k ? " * " : "", extent_});
     }
-    if (last != n.at[4]) refuse("its extents are not polynomials of the named extent");
     return sum;
   }
   std::string size(const frozen_number& n) const {
@@ -227,19 +297,8 @@ class frozen_writer {
     }
     while (!id.empty() && id.back() == '_') id.pop_back();
     if (id.empty()) id = "value";
-    static constexpr const char* reserved[] = {
-        "alignas",  "and",      "auto",      "bool",    "break",   "case",     "char",        "class",    "concept",
-        "const",    "continue", "default",   "delete",  "do",      "double",   "else",        "enum",     "export",
-        "extern",   "false",    "float",     "for",     "friend",  "goto",     "if",          "inline",   "int",
-        "long",     "mutable",  "namespace", "new",     "not",     "operator", "or",          "private",  "public",
-        "register", "return",   "short",     "signed",  "sizeof",  "static",   "struct",      "switch",   "template",
-        "this",     "throw",    "true",      "try",     "typedef", "typename", "union",       "unsigned", "using",
-        "virtual",  "void",     "volatile",  "while",   "xor",     "std",      "weft",        "predict",  "workspace",
-        "memory",   "load",     "scratch",   "results", "weights", "frozen",   "expressions", "asm",      "requires",
-        "nullptr",  "memory",   "all"};
-    for (const char* word : reserved)
-      if (id == word) return id + '_';
-    return id;
+    constexpr const char* own = "std weft predict workspace memory load scratch results weights frozen expressions all";
+    return has_word(words_of_cpp, id) || has_word(own, id) ? id + '_' : id;
   }
   std::string unique(const std::string& name) {
     const std::string id = identifier(name);
@@ -276,15 +335,21 @@ class frozen_writer {
     for (std::size_t i = 0; i < feeds_; ++i) {
       const value v = p.request.feeds[i];
       names_[p.feed_buffers[i]] = unique(g_[v.node].name);
-      parameter(g_.info(v), "const ", names_[p.feed_buffers[i]]);
     }
     for (std::size_t i = 0; i < p.request.fetches.size(); ++i) {
       const value v = p.request.fetches[i];
       results_.push_back(unique(g_[v.node].name));
       const std::uint32_t b = p.fetch_buffers[i];
       if (p.buffers[b].kind == plan::buffer_kind::caller && names_[b].empty()) names_[b] = results_[i];
-      parameter(g_.info(v), "", results_[i]);
     }
+  }
+  void add_parameters() {
+    const program& p = *step_.made;
+    for (std::size_t i = 0; i < feeds_; ++i) {
+      const std::uint32_t b = p.feed_buffers[i];
+      parameter(g_.info(p.request.feeds[i]), state_[b] ? "const " : "[[maybe_unused]] const ", names_[b]);
+    }
+    for (std::size_t i = 0; i < results_.size(); ++i) parameter(g_.info(p.request.fetches[i]), "", results_[i]);
   }
   void parameter(const value_info& v, const char* constness, const std::string& name) {
     check_type(v.type);
@@ -432,7 +497,7 @@ class frozen_writer {
     std::size_t inputs;
     sequence<value_info> declared;  ///< of the inputs and then of the outputs
     sequence<value_info> infos[frozen_number::samples];
-    prepare_context at[frozen_number::samples];
+    sequence<prepare_context> at;
     const operand_part* parts;
     const std::uint32_t* result;  ///< the slots of the outputs
     const value_info& out() const { return declared[inputs]; }
@@ -443,12 +508,12 @@ class frozen_writer {
     const std::size_t inputs = table.inputs(n), count = table.count(n);
     sequence<value_info> none;
     const prepare_context empty{p.def(n), nullptr, nullptr, table.slots(n), table.slots(n) + inputs};
-    call c{p.def(n),       p.op(n).name,           inputs, {}, {}, {empty, empty, empty, empty, empty},
-           table.parts(n), table.slots(n) + inputs};
+    call c{p.def(n), p.op(n).name, inputs, {}, {}, {}, table.parts(n), table.slots(n) + inputs};
     for (std::size_t k = 0; k < count; ++k) c.declared.push_back(p.buffers[table.buffers(n)[k]].declared);
     for (std::size_t q = 0; q < frozen_number::samples; ++q) {
       for (std::size_t k = 0; k < count; ++k)
         c.infos[q].push_back({c.declared[k].type, resolved(c.declared[k].extents, q)});
+      c.at.push_back(empty);
       c.at[q].inputs = c.infos[q].data();
       c.at[q].outputs = c.infos[q].data() + inputs;
     }
@@ -544,7 +609,8 @@ class frozen_writer {
       return t + 1;
     }
     if (t->formula == skeleton::formula_id{}) refuse("it applies a formula outside of ops/elementwise/formulas.hpp");
-    append(to, {"apply<formula::", t->operation});
+    const bool is_quotient = t->formula == skeleton::formula_id::divide && !is_floating(t->type);
+    append(to, {is_quotient ? "apply<weft::frozen::" : "apply<formula::", is_quotient ? "quotient" : t->operation});
     if (t->formula == skeleton::formula_id::cast) append(to, {"<", type_name(t->type), ">"});
     append(to, {", ", type_name(t->type)});
     const int operands = t++->number;
@@ -697,9 +763,8 @@ class frozen_writer {
           str_cat({"static_cast<double>(", text(elements(space)), ") / static_cast<double>(", text(results), ")"});
     // The memory may not grow with the extent, so it is computed for all of its values.
     const std::int64_t most = extent_.empty() ? 1 : options_.most;
-    for (std::int64_t n = 1; n <= most; n += most > 4096 && n + most / 4096 <= most ? most / 4096 : 1) {
-      extent_bindings known = session_.extents;
-      if (!extent_.empty()) known.bind(code_of_extent(), n);
+    for (std::int64_t n = least_; n <= most; n += most > 4096 && n + most / 4096 <= most ? most / 4096 : 1) {
+      extent_bindings known = with_extent(n);
       device::operand in[3];
       const shape all = known.resolve(g_, "freeze", space);
       for (std::size_t k = 0; k < c.inputs; ++k)
@@ -730,12 +795,6 @@ class frozen_writer {
           ", scratch",
           literals,
           ");"});
-  }
-  std::int64_t code_of_extent() const {
-    for (const value& v : step_.made->request.feeds)
-      for (const std::int64_t e : g_.info(v).extents.extents)
-        if (extent_bindings known = session_.extents; e < 0 && !known.find(e) && !g_.extent_formula(e)) return e;
-    return 0;
   }
 
   // ---- other kernels ----
@@ -1079,7 +1138,8 @@ class frozen_writer {
     const char* const files[] = {"map", "product", "image", "rows", "copy", "reduce", "attention"};
     for (const unsigned k : {6u, 4u, 2u, 0u, 1u, 5u, 3u})
       if (headers_ >> k & 1) append(kernels, {"#include <weft/frozen/", files[k], ".hpp>\n"});
-    const std::string space = identifier(options_.name);
+    std::string space = identifier(options_.name);
+    if (has_word(functions_of_c, space)) space += '_';
     const bool named = !extent_.empty();
     std::string h =
         str_cat({"// Written by weft::freeze. Do not edit: freeze the model again.\n#pragma once\n\n#include "
@@ -1106,12 +1166,14 @@ class frozen_writer {
                "{\n  std::byte bytes[",
                all ? all : 1, "];\n};\n\n", described_});
     if (named)
-      append(h, {"/// Returns false, and computes nothing, unless 1 <= ", extent_, " <= ", options_.most, ".\n"});
+      append(h, {"/// Returns false, and computes nothing, unless ", least_, " <= ", extent_, " <= ", options_.most,
+                 ".\n"});
     const std::string extent_parameter = named ? str_cat({"std::int64_t ", extent_, ", "}) : "";
     append(h, {"inline ", named ? "bool" : "void", " predict(", extent_parameter, parameters_, ", ",
                "[[maybe_unused]] workspace& memory) {\n  namespace frozen = weft::frozen;\n"});
     if (!expressions_.empty()) h += "  using namespace expressions;\n";
-    if (named) append(h, {"  if (", extent_, " < 1 || ", extent_, " > ", options_.most, ") return false;\n"});
+    if (named)
+      append(h, {"  if (", extent_, " < ", least_, " || ", extent_, " > ", options_.most, ") return false;\n"});
     for (const std::uint32_t b : buffers_) {
       const char* const type = type_name(p.buffers[b].declared.type);
       append(h, {"  auto* const ", names_[b], " = reinterpret_cast<", type, "*>(memory.bytes + ",
@@ -1154,8 +1216,11 @@ class frozen_writer {
   freeze_options options_;
   plan::compiled_step step_;
   owned<plan::binding> binding_;
-  sequence<extent_bindings> known_;  // for each sample of a frozen_number
-  std::string extent_;               // the named extent; empty: none
+  std::int64_t code_of_extent_ = 0;  // of the named extent; 0: none
+  std::int64_t least_ = 1;           // the least named extent for which the session runs the step
+  sequence<std::int64_t> sampled_;   // the named extent in each sample of a frozen_number
+  sequence<extent_bindings> known_;
+  std::string extent_;  // the named extent; empty: none
   sequence<std::string> names_, results_, taken_, expressions_;
   sequence<char> state_;             // of each buffer: 1 if it is declared
   sequence<std::uint32_t> buffers_;  // in the workspace
