@@ -70,6 +70,11 @@ BOOST_AUTO_TEST_CASE(initializers_have_names_of_variables) {
   models.add("block", s, fetch(y), feed(x), "BatchNormalization Conv Relu Transpose 2",
              some<tensor<float, images>>(1, shape(2, 8, 8, 4)));
 
+  // Operators have other names than variables.
+  auto add = variable<float, dims<4>>(g, "Add", init::normal{});
+  session named(g);
+  BOOST_TEST(initializers_of(exported(named, relu(x + 1) * add, x)).count("Add 4") == 1);
+
   // A table that is gathered from and multiplied by is one initializer.
   auto ids = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "ids");
   auto table = variable<float, dims<6, 4>>(g, "table", init::normal{});

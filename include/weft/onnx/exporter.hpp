@@ -87,6 +87,8 @@ class exporter {
   };
 
   void add_input(scope& s, value v);
+  /// Keeps the names of variables for their initializers.
+  void reserve_names();
   void add_output(scope& s, value v, std::set<std::string>& taken);
   /// Exports the nodes on which the results depend.
   void add_nodes(scope& s, const sequence<value>& results);
@@ -132,7 +134,7 @@ class exporter {
   model& model_;
   const weft::graph& top_;
   extent_bindings fixed_;
-  std::set<std::string> names_, node_names_;
+  std::set<std::string> names_, node_names_, reserved_;
   std::map<std::pair<int, std::string>, std::string> constants_;
   std::map<std::int64_t, std::string> dimensions_;
   std::vector<shared_value> all_;  // in the main graph
@@ -253,7 +255,7 @@ inline std::string exporter::add(graph& to, const char* operation, std::vector<s
 inline std::string exporter::constant(dtype type, std::vector<std::int64_t> extents, const void* data,
                                       const std::string& name) {
   tensor_value t;
-  t.name = unique(name);
+  t.name = reserved_.erase(name) ? name : unique(name);
   t.type = type_of(type);
   std::size_t bytes = size_of(type);
   for (const std::int64_t n : extents) bytes *= std::size_t(n);
@@ -463,6 +465,11 @@ inline void exporter::add_input(scope& s, value v) {
   s.to.inputs.push_back(described(made->places[0].name, made->info));
   s.values[{v.node, v.output}] = made;
   if (&s.to == &model_.main) all_.push_back(made);
+}
+
+inline void exporter::reserve_names() {
+  for (std::uint32_t n = 0; n < top_.size(); ++n)
+    if (is_operation<variable_op>(top_[n].def.op) && names_.insert(top_[n].name).second) reserved_.insert(top_[n].name);
 }
 
 inline void exporter::add_nodes(scope& s, const sequence<value>& results) {

@@ -118,6 +118,7 @@ inline model model_of(session& s, const sequence<value>& fetches, const sequence
   exporter to(s, made);
   exporter::scope all{s.of(), made.main};
   for (const value& v : feeds) to.add_input(all, v);
+  to.reserve_names();
   to.add_nodes(all, fetches);
   std::set<std::string> taken;
   for (const value& v : fetches) to.add_output(all, v, taken);
