@@ -418,6 +418,26 @@ BOOST_AUTO_TEST_CASE(extents_of_the_maximum_alone_are_not_enough) {
   run(all);
 }
 
+BOOST_AUTO_TEST_CASE(positions) {
+  frozen_programs all;
+  graph g;
+  auto ids = placeholder<std::int32_t, dims<dyn<"batch">, 7>>(g, "ids");
+  auto words = variable<float, dims<5, 8>>(g, "words", init::normal{});
+  auto places = variable<float, dims<32, 8>>(g, "places", init::normal{});
+  auto at = range<std::int64_t, 7>(g, 2, 1);
+  auto sum1 = gather(words, ids) + gather(places, at);
+  auto rows = placeholder<float, dims<1, dyn<"time">>>(g, "rows");
+  auto time = range<std::int32_t, dyn<"time">>(g);
+  auto angles = expand_dims<1>(cast<float>(time)) * exp(range<float, 4>(g) * -0.5f);
+  auto causal = cast<float>(expand_dims<1>(time) < expand_dims<0>(time)) * -1e9f;
+  session s{g, {.threads = 1}};
+  check(all, "fixed", s, fetch(sum1, reshape<dims<dyn<"batch">, 7, 8>>(sum1) * 2.0f), feed(ids), {1, 4});
+  check(all, "timed", s, fetch(gather(places, time), sin(angles), softmax(rows + causal), time * 2, time), feed(rows),
+        {1, 9, 20});
+  check(all, "fetched", s, fetch(at, at * 3 + 1, sum(at), rows), feed(rows), {1, 9});
+  run(all);
+}
+
 // The kernels of a model are at most 3,000 lines.
 BOOST_AUTO_TEST_CASE(headers_are_small) {
   frozen_programs all;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <weft/device/cpu/tile.hpp>
 #include <weft/ops/elementwise/formulas.hpp>
@@ -85,6 +86,16 @@ void map_rows(const operand_rows (&operands)[Inputs], void* result, std::size_t 
 /// Writes n copies of an element of `size` bytes.
 inline void fill(void* to, std::uint64_t bits, std::size_t size, std::int64_t n) {
   device::detail::splat(size, to, &bits, static_cast<std::size_t>(n));
+}
+
+/// Writes the first n numbers of an arithmetic sequence, as device::range_element does.
+template <class T>
+void range(T start, T delta, T* to, std::int64_t n) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
+    if constexpr (std::is_integral_v<T>)
+      to[i] = static_cast<T>(static_cast<unsigned long long>(start) + static_cast<unsigned long long>(delta) * i);
+    else
+      to[i] = start + static_cast<T>(i) * delta;
 }
 
 }  // namespace weft::frozen

@@ -584,6 +584,7 @@ class frozen_writer {
     if (is_operation<reduction_op>(&op)) return reduce(c);
     if (op.copies) return copies(c);
     if (is("fill")) return fill(c);
+    if (is("range")) return range(c);
     if (is("gather")) return gather(c);
     if (is("argmax")) return argmax(c);
     if (type != dtype::float32 && type != dtype::float64) refuse("its elements are neither float nor double");
@@ -1080,6 +1081,15 @@ class frozen_writer {
     const std::uint64_t bits = element_bits(literal_value<double>(c.node.literals[0]), c.out().type);
     line({"frozen::fill(", output(c), ", ", bits, "u, ", size_of(c.out().type), ", ", text(elements(c.out().extents)),
           ");"});
+  }
+  void range(const call& c) {
+    needs(map_header);
+    const dtype t = c.out().type;
+    const auto literal = [&](std::size_t k) {
+      return number(t, reinterpret_cast<const std::byte*>(&c.node.literals[k]));
+    };
+    line({"frozen::range<", type_name(t), ">(", literal(0), ", ", literal(1), ", ", output(c), ", ",
+          text(elements(c.out().extents)), ");"});
   }
   void copies(const call& c) {
     needs(copy_header);
