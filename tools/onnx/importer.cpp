@@ -5,6 +5,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <weft/format.hpp>
+#include <weft/session/freeze_names.hpp>
 
 namespace tool::importer {
 
@@ -14,15 +15,10 @@ namespace onnx = weft::onnx;
 
 namespace {
 
+/// Names that the written files use, besides the keywords of C++.
 constexpr std::string_view reserved_words =
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl "
-    "concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default "
-    "delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long "
-    "mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register "
-    "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this "
-    "thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor "
-    "xor_eq std weft nn g model net path v how graph node tensor dims dyn extent let constant transpose reshape slots "
-    "g s argc argv flags result output signals emit linux unix main stdin stdout stderr errno EOF NULL assert "
+    "std weft nn g model net path v how graph node tensor dims dyn extent let constant transpose reshape "
+    "g s argc argv flags result output main "
     "placeholder session with fetch read_npy write_npy variable visit net results outputs printf "
     "fprintf "
     // Functions of texts that rules make.
@@ -34,16 +30,10 @@ constexpr std::string_view reserved_words =
     "gelu_tanh silu selu triu tril square log einsum range is_inf fmod floor_mod pow "
     "moments rsqrt random_bernoulli max_pool2d_with_indices sqrt";
 
-/// Names of C and of Weft that a namespace would hide or be confused with.
-constexpr std::string_view names_of_libraries =
-    "abort abs accept access alarm atexit bind brk calloc clock close connect daemon div dup environ exit fork free "
-    "gamma "
-    "getc gets index ioctl j0 j1 jn kill labs link listen lseek malloc mktime mount nice open optarg pause pipe poll "
-    "puts raise rand random read realloc recv remove rename rint round select send setenv signal signgam sleep socket "
-    "srand stat stime strdup swab sync syscall sysconf system tgamma time times timezone toupper tolower trunc "
-    "truncate "
-    "unlink usleep utime wait write y0 y1 yn M_PI detail device plan math data queue queue_runner summary library gpu "
-    "symbol shape node_def expression skeleton formula init metrics onnx frozen half bfloat16 tensor_view mode ";
+/// Names of Weft with which a namespace would be confused.
+constexpr std::string_view names_of_weft =
+    "detail device plan math data queue queue_runner summary library gpu symbol shape node_def expression skeleton "
+    "formula init metrics onnx frozen half bfloat16 tensor_view mode";
 
 std::string lower_snake(std::string_view text) {
   std::string result;
@@ -262,7 +252,8 @@ std::string importer::variable_for(const value& v, const integers& extents, cons
 const std::set<std::string>& reserved_names() {
   static const std::set<std::string> all = [] {
     std::set<std::string> names;
-    for_each_word(reserved_words, [&](std::string_view word) { names.emplace(word); });
+    for (const std::string_view words : {weft::detail::words_of_cpp, reserved_words})
+      for_each_word(words, [&](std::string_view word) { names.emplace(word); });
     // Functions that the rows call, or that a row without a text of its own lists for its rule.
     for_each_row([&](const row& r) {
       for_each_word(r.text, [&](std::string_view word) {
@@ -277,9 +268,8 @@ const std::set<std::string>& reserved_names() {
 }
 
 bool can_be_namespace(const std::string& name) {
-  bool is_used = reserved_names().count(name) > 0;
-  for_each_word(names_of_libraries, [&](std::string_view word) { is_used |= word == name; });
-  return !is_used;
+  return !reserved_names().contains(name) && !weft::detail::has_word(weft::detail::functions_of_c, name) &&
+         !weft::detail::has_word(names_of_weft, name);
 }
 
 importer::importer(const onnx::model& m, const options& o) : model(m), chosen(o) { names = reserved_names(); }
