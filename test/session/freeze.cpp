@@ -381,6 +381,12 @@ BOOST_AUTO_TEST_CASE(integers_names_and_unused_feeds) {
   check(all, "quotients", s, fetch(i / (j + 1), i / 3, k / 2), feed(i, j, k), {1, 6});
   check(all, "unread", s, fetch(j * 2), feed(j, unused));
   check(all, "positions", s, fetch(gather(table, positions) * 2.0f, softmax(x + masked), i + positions), feed(x, i));
+  auto i0 = placeholder<float, dims<3, 4, 5>>(g, "i0");
+  auto numbers = placeholder<float, dims<3, 1, 5>>(g, "numbers_1");
+  auto constant = variable<float, dims<4, 1>>(g, "constant", init::normal{});
+  auto apply = variable<float, dims<5>>(g, "apply", init::normal{});
+  session t{g, {.threads = 1}};
+  check(all, "made", t, fetch(i0 * numbers * 0.5f + constant * apply), feed(i0, numbers));
   freeze(all.folder + "/zero.hpp", s, fetch(i / j), feed(i, j));
   for (const char* name : {"time", "main", "constexpr", "M_PI"}) {
     freeze(all.folder + "/" + name + ".hpp", s, fetch(twice), feed(i));

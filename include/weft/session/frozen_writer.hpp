@@ -297,8 +297,13 @@ class frozen_writer {
     }
     while (!id.empty() && id.back() == '_') id.pop_back();
     if (id.empty()) id = "value";
-    constexpr const char* own = "std weft predict workspace memory load scratch results weights frozen expressions all";
-    return has_word(words_of_cpp, id) || has_word(own, id) ? id + '_' : id;
+    constexpr const char* own =
+        "std weft predict workspace memory load scratch results weights frozen expressions all apply argument constant "
+        "formula numbers expression";
+    // Loops count by i0, i1 and so on; numbers_1 and expression_1 are also names of the header.
+    const std::string stem = id.substr(0, id.find_last_not_of("0123456789") + 1);
+    const bool is_made = stem.size() < id.size() && has_word("i numbers_ expression_", stem);
+    return is_made || has_word(words_of_cpp, id) || has_word(own, id) ? id + '_' : id;
   }
   std::string unique(const std::string& name) {
     const std::string id = identifier(name);
