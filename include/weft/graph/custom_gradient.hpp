@@ -104,7 +104,7 @@ Y record_with_gradient(const Backward& backward, const Y& y, const Xs&... xs) {
   c.outputs = {y.erased().info()};
   c.subgraphs = {made.number()};
   add_captured(where, c);
-  c.subgraphs = {};  // no step runs it
+  c.subgraphs.clear();  // no step runs it
   c.attributes = words_of(custom_gradient_op::attributes{made.number()});
   return Y(where.record(static_cast<node_def&&>(c)));
 }
