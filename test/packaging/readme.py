@@ -5,7 +5,8 @@ usage: readme.py PAGE|FOLDER[,PAGE|FOLDER...] COMPILE_FAIL_DIR PART[,PART...] CO
 
 Of a FOLDER all pages are read, also those in its subfolders. The PARTs are the optional parts of Weft that this build has, or
 "none". Blocks whose program includes a header of another part are skipped (HEADERS). The first compiler compiles the blocks;
-clang takes a third of the time of g++. The messages that pages quote are those of G++, by default the same compiler.
+clang takes a third of the time of g++. The messages that pages quote are those of G++, by default the same compiler. Headers
+that a page tells readers to generate are in the folder pages/.
 
 A ```cpp block with `int main` is a program. Any other is marked on the line before it:
   <!-- compiled: in main -->          placed at the end of main of the last program before it
@@ -32,7 +33,8 @@ sys.path.insert(0, sys.argv[2])
 from check import read_cases  # noqa: E402
 
 mistakes = {case.name: case for file in pathlib.Path(sys.argv[2]).rglob("*.cpp") for case in read_cases(file)}
-parts, compilers, flags = sys.argv[3].split(","), sys.argv[4].split(","), sys.argv[5:]
+parts, compilers = sys.argv[3].split(","), sys.argv[4].split(",")
+flags = [*sys.argv[5:], f"-I{pathlib.Path(__file__).resolve().parent / 'pages'}"]
 pages = [page for name in sys.argv[1].split(",")
          for page in (sorted(pathlib.Path(name).rglob("*.md")) if pathlib.Path(name).is_dir() else [pathlib.Path(name)])]
 faults, sources, messages, left_out = [], [], [], 0
