@@ -78,7 +78,8 @@ BOOST_AUTO_TEST_CASE(initializers_have_names_of_variables) {
   // A table that is gathered from and multiplied by is one initializer.
   auto ids = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "ids");
   auto table = variable<float, dims<6, 4>>(g, "table", init::normal{});
-  auto logits = matmul(gather(table, ids), transpose(table));
+  auto rows = gather(table, ids);  // first: the initializer has the order of axes of the first use
+  auto logits = matmul(rows, transpose(table));
   session t(g);
   BOOST_TEST(initializers_of(exported(t, logits, ids)).count("table 6 4") == 1);
   models.add("tied", t, fetch(logits, transpose(table) * 2, transpose(table), table + 1), feed(ids), "",
