@@ -19,8 +19,7 @@ sys.path.pop(0)  # this file has the package's name
 try:
     from safetensors import SafetensorError, deserialize, serialize_file
 except ImportError:
-    wanted = os.environ.get("WEFT_PYTHON", sys.executable)
-    if os.path.realpath(wanted) != os.path.realpath(sys.executable) or wanted != sys.executable:
+    if wanted := os.environ.pop("WEFT_PYTHON", None):  # once: it can be a script that starts this interpreter
         os.execv(wanted, [wanted, "-B", *sys.argv])
     print("skipped: Python's safetensors is not installed (pip install safetensors); WEFT_PYTHON names an interpreter "
           "that has it")
