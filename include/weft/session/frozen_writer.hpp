@@ -234,18 +234,19 @@ class frozen_writer {
     return n;
   }
 
+  __extension__ typedef __int128 wide;  // products of extents do not overflow
+
   /// A polynomial of the named extent, of degree 3 at most.
   struct polynomial {
     std::int64_t factor[4]{};
     std::int64_t operator()(std::int64_t n) const {
-      __int128 sum = 0;
+      wide sum = 0;
       for (std::size_t i = 4; i-- > 0;) sum = sum * n + factor[i];
       return static_cast<std::int64_t>(sum);
     }
   };
   /// Returns false unless a polynomial has all values of a number.
   bool fit(const frozen_number& n, polynomial& sum) const {
-    using wide = __int128;
     wide d[4];
     for (std::size_t i = 0; i < 4; ++i) d[i] = n.at[i];
     for (std::size_t i = 1; i < 4; ++i)
