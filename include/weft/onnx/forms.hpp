@@ -580,7 +580,7 @@ inline void attention(const exported_call& c) {
   std::string scores = c.add("Mul", {c.add("MatMul", {c.name(0), keys}), c.to.number(type, scale)});
   const auto count = [&](std::int64_t extent) { return indices_of(c, extent); };
   std::string attended;
-  const auto require = [&](const std::string& also) {
+  const auto keep_where = [&](const std::string& also) {
     attended = attended.empty() ? also : c.add("And", {attended, also});
   };
   const std::string columns = causal || window > 0 || lengths >= 0 ? count(k[2]) : "";
@@ -592,19 +592,19 @@ inline void attention(const exported_call& c) {
       if (c.input(p).extents.rank == 1) first = c.add("Unsqueeze", {first, c.to.integers({1, 2, 3})});
       places = c.add("Add", {places, first});
     }
-    if (causal) require(c.add("LessOrEqual", {columns, places}));
+    if (causal) keep_where(c.add("LessOrEqual", {columns, places}));
     if (window > 0)
-      require(c.add("Greater", {columns, c.add("Sub", {places, c.to.scalar(dtype::int64, std::uint64_t(window))})}));
+      keep_where(c.add("Greater", {columns, c.add("Sub", {places, c.to.scalar(dtype::int64, std::uint64_t(window))})}));
   }
   if (lengths >= 0)
-    require(c.add("Less", {columns, c.add("Unsqueeze", {cast(c, c.name(std::size_t(lengths)), dtype::int64),
-                                                        c.to.integers({1, 2, 3})})}));
+    keep_where(c.add("Less", {columns, c.add("Unsqueeze", {cast(c, c.name(std::size_t(lengths)), dtype::int64),
+                                                           c.to.integers({1, 2, 3})})}));
   if (mask >= 0) {
     const std::string given = c.name(std::size_t(mask));
     if (c.input(std::size_t(mask)).type == dtype::boolean)
-      require(given);
+      keep_where(given);
     else
-      scores = c.add("Add", {scores, given}), require(c.add("Not", {c.add("IsInf", {given})}));
+      scores = c.add("Add", {scores, given}), keep_where(c.add("Not", {c.add("IsInf", {given})}));
   }
   if (!attended.empty())
     scores = c.add("Where", {attended, scores, c.to.number(type, type == dtype::float16 ? -60000 : -1e37)});

@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include <weft/config.hpp>
+
 /// Names that written C++ cannot use.
 namespace weft::detail {
 
