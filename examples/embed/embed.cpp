@@ -69,8 +69,7 @@ struct classifier {
         train(adam{.learning_rate = 2e-3}.minimize(loss)) {}
 };
 
-/// The folder of Weft's headers, above this file.
-fs::path headers() { return fs::path(__FILE__).parent_path().parent_path().parent_path() / "include"; }
+const fs::path sources = EMBED_SOURCES;  // the folder of Weft's sources
 
 /// Runs a shell's command. Throws with its message if it fails.
 void system_call(const std::string& command) {
@@ -83,9 +82,9 @@ void system_call(const std::string& command) {
 
 /// Compiles the program with the header in a folder, and returns its size.
 std::uintmax_t compile(const flags& f, const fs::path& folder) {
-  system_call(f.compiler + " -std=c++20 -O2 -s -fno-exceptions -fno-rtti -I\"" + headers().string() + "\" -I\"" +
-              folder.string() + "\" -o \"" + (folder / "classify").string() + "\" \"" +
-              (fs::path(__FILE__).parent_path() / "classify.cc").string() + "\"");
+  system_call(f.compiler + " -std=c++20 -O2 -s -fno-exceptions -fno-rtti -I\"" + (sources / "include").string() +
+              "\" -I\"" + folder.string() + "\" -o \"" + (folder / "classify").string() + "\" \"" +
+              (sources / "examples/embed/classify.cc").string() + "\"");
   return fs::file_size(folder / "classify");
 }
 
