@@ -133,7 +133,7 @@ bool command_line::parse(int argc, char** argv) const {
   for (const auto& [text, group] : options_->groups) known.add(group);
   po::variables_map given;
   try {
-    // No guessing of shortened flags: a typo is to be told, not to be interpreted.
+    // By default, Boost accepts unique prefixes of flags, so that a mistyped flag could set another one.
     const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     const auto parsed = po::command_line_parser(argc, argv).options(known).style(style).run();
     for (const auto& option : parsed.options)

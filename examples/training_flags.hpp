@@ -21,7 +21,7 @@ struct training_flags {
   std::string optimizer = "adam", schedule = "constant", checkpoint_dir = "", log_dir = "";
   std::int64_t batch_size = 100, epochs = 10, train_steps = 0, threads = 0, seed = 1, checkpoint_steps = 0;
   std::optional<double> learning_rate, least_accuracy;
-  double adam_rate = 0;  // what the program's own recipe takes; 0: what adam has
+  double adam_rate = 0;  // adam's default rate in this program; 0: usual_rate
   bool resume = false;
   weft::progress_mode progress = weft::progress_mode::automatic;
 
@@ -43,7 +43,7 @@ struct training_flags {
     return checkpoint_steps > 0 ? weft::every{.steps = checkpoint_steps} : weft::every{.time = std::chrono::minutes(1)};
   }
 
-  /// The test accuracy that must be reached: as asked for, or as stated for the usual run, which these flags then are.
+  /// The required test accuracy: the given one, or the stated one if these flags are those of the usual run, or 0.
   double accuracy_to_reach(const training_flags& usual, double stated) const {
     const auto recipe = [](const training_flags& f) {
       return std::tuple(f.data_dir, f.optimizer, f.schedule, f.rate(), f.batch_size, f.epochs, f.train_steps);
@@ -51,7 +51,7 @@ struct training_flags {
     return least_accuracy ? *least_accuracy : recipe(*this) == recipe(usual) ? stated : 0;
   }
 
-  /// A checkpoint of other settings is another run's.
+  /// A run resumes only from checkpoints with equal settings.
   run_settings settings(const char* program) const {
     return {{"program", program},
             {"optimizer", optimizer},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 // Connectionist temporal classification (Graves et al., 2006): a recurrent network learns to write down melodies, noisy
-// sounds of two to five tones, from pairs of sounds and notes. The training data do not say when a tone begins or
-// ends. A beam search reads new sounds. In the usual run, the edit distance to the right notes is at most 2 for 100
-// notes, or the program ends with an error. `--help` lists the flags.
+// sounds of two to five tones, from pairs of sounds and notes. The training data do not contain the times at
+// which tones begin or end. A beam search reads new sounds. In the usual run, the edit distance to the right notes is
+// at most 2 for 100 notes, or the program ends with an error. `--help` lists the flags.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -48,8 +48,8 @@ auto call_scale_and_offset(const X& x, const Layer& layer, const Normal& normal)
 }  // namespace detail
 
 /// Layer normalization over the last axis (Ba et al., 2016; tf.keras.layers.LayerNormalization, torch.nn.LayerNorm):
-/// (x - mean) / sqrt(variance + epsilon) * scale + offset of [..., width], with the moments of each row. The default
-/// The default epsilon is Keras's; PyTorch's is 1e-5. With `.use_bias = false`, the layer has no offset.
+/// (x - mean) / sqrt(variance + epsilon) * scale + offset of [..., width], with the moments of each row. The
+/// default epsilon is Keras's; PyTorch's is 1e-5. With `.use_bias = false`, the layer has no offset.
 template <int In = deduced, Element T = float>
 struct layer_norm {
   double epsilon = 1e-3;

@@ -35,7 +35,8 @@ void sort_by_insertion(const T* x, std::size_t n, std::size_t stride, direction 
   }
 }
 
-/// Returns a key that the `first` smallest keys of a row do not exceed, and few others: it is exact in two bytes.
+/// Returns an upper bound of the `first` smallest keys of a row. The bound is exact in its two highest bytes, so that
+/// few other keys are below it.
 template <class T>
 sort_key<T> largest_of_first(const T* x, std::size_t n, std::size_t stride, direction d, std::size_t first) {
   std::uint64_t found = 0;
