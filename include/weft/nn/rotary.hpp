@@ -5,8 +5,8 @@
 
 #include <weft/nn/attention.hpp>
 #include <weft/ops/arrays/roll.hpp>
+#include <weft/ops/products/attention_op.hpp>
 #include <weft/ops/products/rotary_pairs.hpp>
-#include <weft/ops/sequence_steps.hpp>
 #include <weft/tensor/sequence.hpp>
 
 /// Rotary positions as an option of attention: docs/how-to/sequences.md. Not part of <weft/nn.hpp>.
@@ -45,12 +45,7 @@ struct rotary {
     const symbol others =
         o.interleaved ? record_untyped(select(node<bool>(constant(pairs.second)), leaf(rolled(1)), leaf(rolled(-1))), e)
                       : rolled(width / 2);
-    const symbol steps = reshape(weft::detail::record_steps(x, e[2]), shape(e[2], 1));
-    const symbol places =
-        first.is_number()
-            ? steps
-            : record_untyped(node<std::int32_t>(steps) + node<std::int32_t>(reshape(first, shape(e[0], 1, 1, 1))),
-                             shape(e[0], 1, e[2], 1));
+    const symbol places = weft::detail::record_places({x, {}, {}, {}, first, {}});
     shape all = places.extents();
     all[all.rank - 1] = width;
     const leaf angles(record_untyped(cast<T>(node<std::int32_t>(places)) * leaf(constant(pairs.rates)), all));

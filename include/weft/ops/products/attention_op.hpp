@@ -86,7 +86,7 @@ inline symbol record_and(const symbol& a, const symbol& b) {
   return record_untyped(node<bool>(a) && node<bool>(b), both);
 }
 
-/// Returns the place of each query among the keys, of int32.
+/// Returns the position of each query, of int32: its step, added to the position of the first query if there is one.
 inline symbol record_places(const attention_symbols& s) {
   const shape& q = s.queries.extents();
   const symbol rows = reshape(record_steps(s.queries, q[2]), shape(q[2], 1));
