@@ -99,6 +99,14 @@ compiled() {
   [[ $program -nt $source ]] || "$@" "$source" -o "$program"
 }
 
+# rtneural NAME: compiles and runs bench/peers/NAME.cpp if RTNeural's folder is among the environments.
+rtneural() {
+  if [[ -d $environments/rtneural ]] && header eigen3/Eigen/Dense &&
+    compiled "$1" g++ -O3 -march=native -std=c++20 -DNDEBUG -I"$environments/rtneural" -isystem /usr/include/eigen3; then
+    measure "$folder/$1_peer"
+  fi
+}
+
 # ---- the cases of each suite; Weft and the peers run in turn ----
 
 step_case() {
@@ -157,7 +165,7 @@ suite_imported() {
 }
 
 # Recurrent networks, one step of a small LSTM, and reading the rows of an array in a loop with its gradient. The program
-# itself alternates the small step with a loop by hand. RTNeural's folder is rtneural, among the environments.
+# itself alternates the small step with a loop by hand.
 suite_loops() {
   local model
   for model in lstm gru tagger; do
@@ -166,10 +174,7 @@ suite_loops() {
     if [[ -z $quick ]]; then peer torch model_step.py "$model" --batch 32 --threads 2 --compile --seconds 8; fi
   done
   weft lstm_step --seconds $((${#quick} ? 1 : 4))
-  if header eigen3/Eigen/Dense && [[ -d $environments/rtneural ]] &&
-    compiled lstm_step g++ -O3 -march=native -std=c++20 -DNDEBUG -I"$environments/rtneural" -isystem /usr/include/eigen3; then
-    measure "$folder/lstm_step_peer"
-  fi
+  rtneural lstm_step
   weft scan --threads 1 --seconds $((${#quick} ? 1 : 4))
   weft gather --threads 1 --seconds $((${#quick} ? 1 : 4))
 }
@@ -202,10 +207,7 @@ suite_serving() {
   weft ${quick:+--seconds 0.5}
   weft --frozen ${quick:+--seconds 0.5}
   peer torch frozen_peers.py
-  if header eigen3/Eigen/Dense && [[ -d $environments/rtneural ]] &&
-    compiled frozen_rtneural g++ -O3 -march=native -std=c++20 -DNDEBUG -I"$environments/rtneural" -isystem /usr/include/eigen3; then
-    measure "$folder/frozen_rtneural_peer"
-  fi
+  rtneural frozen_rtneural
 }
 
 suite_queues() {
