@@ -18,6 +18,11 @@ namespace po = boost::program_options;
 
 namespace {
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
 void check_word(const char* flag, const std::string& given, const std::vector<std::string>& words) {
   // A word that ends with :N takes a whole number there.
   const std::size_t number = given.find(':') + 1;
@@ -25,9 +30,7 @@ void check_word(const char* flag, const std::string& given, const std::vector<st
                          given.find_first_not_of("0123456789", number) == std::string::npos;
   const std::string word = is_number ? given.substr(0, number) + "N" : given;
   if (std::find(words.begin(), words.end(), word) != words.end() && (is_number || word.find(':') == word.npos)) return;
-  std::string choice;
-  for (const std::string& word : words) choice += (choice.empty() ? "" : ", ") + word;
-  refuse(std::string("--") + flag + " is \"" + given + "\"; it must be one of " + choice);
+  refuse(std::string("--") + flag + " is \"" + given + "\"; it must be one of " + joined(words));
 }
 void check_number(const char* flag, double value, double above, double below) {
   if (value > above && value < below) return;
@@ -161,7 +164,7 @@ void check_accuracy(double accuracy, double to_reach) {
 
 void training_flags::add_to(command_line& line) {
   line.heading("Training");
-  line.add("optimizer", optimizer, optimizer_names(), optimizers_help_.c_str());
+  line.add("optimizer", optimizer, optimizer_names(), ("optimizer: " + joined(optimizer_names())).c_str());
   line.add("learning_rate", learning_rate, 1e6, "learning rate; default: the optimizer's own");
   line.add("schedule", schedule, check_schedule,
            "schedule of the rate: constant, cosine, warmup:500+exponential:0.96/1000, ...; a wrong one lists all");

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <vector>
 
 #include <weft/graph/device_spec.hpp>
 #include <weft/train/progress.hpp>
@@ -59,12 +58,4 @@ struct training_flags {
             {"batch_size", std::to_string(batch_size)},
             {"seed", std::to_string(seed)}};
   }
-
- private:
-  static std::string choices(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-    return text;
-  }
-  std::string optimizers_help_ = "optimizer: " + choices(optimizer_names());
 };
