@@ -11,6 +11,7 @@
 #include <weft/ops/images/grouped_conv2d.hpp>
 #include <weft/ops/images/pooling.hpp>
 #include <weft/ops/images/resize.hpp>
+#include <weft/ops/images/unfold.hpp>
 #include <weft/ops/linear_algebra/lu.hpp>
 #include <weft/ops/losses/classification.hpp>
 #include <weft/ops/losses/regression.hpp>
@@ -20,6 +21,8 @@
 #include <weft/ops/reduce/normalization.hpp>
 #include <weft/ops/reduce/reductions.hpp>
 #include <weft/ops/reduce/softmax.hpp>
+
+#include "errors.hpp"
 
 using namespace weft;
 using test::some;
@@ -115,6 +118,20 @@ BOOST_AUTO_TEST_CASE(images) {
              fetch(conv2d<conv2d_options{.stride = 2}>(any, w), max_pool2d<2>(any),
                    max_pool2d<3, 2, padding::of(1)>(any), relu(conv2d(any, w)) + b),
              feed(any), "", tensor<float, dims<dyn<"batch">, dyn<"height">, dyn<"width">, 4>>(a));
+
+  models.add("patches", s,
+             fetch(unfold<unfold_options{.window = 3}>(x), unfold<unfold_options{.window = 2, .stride = 2}>(x),
+                   unfold<unfold_options{.window = 3, .stride = 2, .pad = padding::same}>(x)),
+             feed(x), "", a);
+  // In ONNX, only convolutions and pools have a padding that depends on extents.
+  folder made;
+  const auto check_refused = [&](const auto& v) {
+    CHECK_SAYS(test::failure(error_code::unimplemented,
+                             [&] { save_onnx((made.path / "model.onnx").string(), s, fetch(v), feed(any)); }),
+               "needs extents that are numbers in ONNX");
+  };
+  check_refused(unfold<unfold_options{.window = 3, .stride = 2, .pad = padding::same}>(any));
+  check_refused(std::get<0>(gradients(conv2d<conv2d_options{.stride = 2}>(any, w), any)));
 
   auto line = placeholder<float, dims<dyn<"batch">, dyn<"time">, 4>>(g, "line");
   auto f = variable<float, dims<3, 4, 5>>(g, "f", init::normal{});

@@ -615,25 +615,31 @@ inline void attention(const exported_call& c) {
 
 // ---- images ----
 
-/// The attributes of windows: words 0 to 7. `image` and `result` are the extents that they connect.
-inline std::vector<attribute> windows(const exported_call& c, const std::vector<std::int64_t>& kernel,
-                                      const shape& image) {
-  const std::size_t axes = kernel.size(), first = 2 - axes;
-  std::vector<std::int64_t> strides, dilations, pads(2 * axes);
-  bool differ = false;  // paddings depend on extents that are not numbers
-  for (std::size_t i = 0; i < axes; ++i) {
-    const std::int64_t n = c.to.sample(image[1 + i]), stride = c.word(first + i), dilation = c.word(2 + first + i);
-    strides.push_back(stride), dilations.push_back(dilation);
-    pads[i] = c.word(4 + 2 * (first + i)), pads[axes + i] = c.word(5 + 2 * (first + i));
-    if (pads[i] >= 0) continue;
-    differ = differ || (c.to.known(image[1 + i]) < 0 && &image == &c.input(0).extents);
-    const auto along = weft::detail::place_windows(n, kernel[i], stride, dilation, true, 0, 0);
-    pads[i] = along.before, pads[axes + i] = along.after;
+/// Windows in images, from the words 0 to 7 of a call.
+struct windows {
+  std::vector<std::int64_t> kernel, strides, dilations, pads;
+  bool vary = false;  ///< true if the paddings depend on extents that are not numbers; pads are then an example
+
+  windows(const exported_call& c, std::vector<std::int64_t> of, const shape& image)
+      : kernel(std::move(of)), pads(2 * kernel.size()) {
+    const std::size_t axes = kernel.size(), first = 2 - axes;
+    for (std::size_t i = 0; i < axes; ++i) {
+      strides.push_back(c.word(first + i)), dilations.push_back(c.word(2 + first + i));
+      pads[i] = c.word(4 + 2 * (first + i)), pads[axes + i] = c.word(5 + 2 * (first + i));
+      if (pads[i] >= 0) continue;
+      vary = vary || c.to.known(image[1 + i]) < 0;
+      const auto along =
+          weft::detail::place_windows(c.to.sample(image[1 + i]), kernel[i], strides[i], dilations[i], true, 0, 0);
+      pads[i] = along.before, pads[axes + i] = along.after;
+    }
   }
-  return {attribute_of("kernel_shape", kernel), attribute_of("strides", strides),
-          differ ? attribute_of("auto_pad", "SAME_UPPER") : attribute_of("pads", pads),
-          attribute_of("dilations", dilations)};
-}
+
+  std::vector<attribute> attributes() const {
+    return {attribute_of("kernel_shape", kernel), attribute_of("strides", strides),
+            vary ? attribute_of("auto_pad", "SAME_UPPER") : attribute_of("pads", pads),
+            attribute_of("dilations", dilations)};
+  }
+};
 /// Returns the name of filters `[..., in, out]` as `[out, in, ...]`.
 inline std::string filters(const exported_call& c, std::size_t k) {
   const auto rank = std::int64_t(c.input(k).extents.rank);
@@ -650,7 +656,7 @@ inline std::vector<std::int64_t> kernel_of(const exported_call& c, std::size_t k
 inline void convolution(const exported_call& c) {
   const layout order = channels_first(c.input(0).extents.rank);
   const std::size_t rank = order.size();
-  std::vector<attribute> attributes = windows(c, kernel_of(c, 1), c.input(0).extents);
+  std::vector<attribute> attributes = windows(c, kernel_of(c, 1), c.input(0).extents).attributes();
   const std::int64_t groups = c.def.attributes.size() > 8 ? c.word(8) : 1;
   if (groups > 1) attributes.push_back(attribute_of("group", groups));
   const shape& f = c.input(1).extents;
@@ -671,16 +677,16 @@ inline void convolution(const exported_call& c) {
 inline void transposed_convolution(const exported_call& c) {
   const shape &image = c.def.outputs[0].extents, &from = c.input(1).extents;
   const layout order = channels_first(image.rank);
-  const std::vector<std::int64_t> kernel = kernel_of(c, 0);
   if (c.def.attributes.size() > 8)
     c.refuse("is the gradient of a grouped convolution: export the model without its gradients");
-  std::vector<attribute> attributes = windows(c, kernel, image);
+  const windows w(c, kernel_of(c, 0), image);
   std::vector<std::int64_t> more;
-  for (std::size_t i = 0; i < kernel.size(); ++i) {
-    const auto &strides = attributes[1].ints, &pads = attributes[2].ints, &dilations = attributes[3].ints;
-    more.push_back(c.to.sample(image[1 + i]) + pads[i] + pads[kernel.size() + i] -
-                   (c.to.sample(from[1 + i]) - 1) * strides[i] - (kernel[i] - 1) * dilations[i] - 1);
+  for (std::size_t i = 0; i < w.kernel.size(); ++i) {
+    const std::int64_t n = w.vary ? number_of(c, image[1 + i]) : c.to.sample(image[1 + i]);
+    more.push_back(n + w.pads[i] + w.pads[w.kernel.size() + i] - (c.to.sample(from[1 + i]) - 1) * w.strides[i] -
+                   (w.kernel[i] - 1) * w.dilations[i] - 1);
   }
+  std::vector<attribute> attributes = w.attributes();
   attributes.push_back(attribute_of("output_padding", more));
   c.set(0, c.add("ConvTranspose", {c.name(1, order), filters(c, 0)}, std::move(attributes)), order);
 }
@@ -693,13 +699,13 @@ inline void pool(const exported_call& c) {
   if (kernel[0] == 0) {  // adaptive
     std::vector<std::int64_t> strides;
     for (std::size_t i = 0; i < 2; ++i) {
-      const std::int64_t n = number_of(c, from[1 + i]), windows = number_of(c, to[1 + i]);
-      if (n % windows != 0) c.refuse("has windows of different sizes, for which ONNX has no operator");
-      strides.push_back(kernel[i] = n / windows);
+      const std::int64_t n = number_of(c, from[1 + i]), count = number_of(c, to[1 + i]);
+      if (n % count != 0) c.refuse("has windows of different sizes, for which ONNX has no operator");
+      strides.push_back(kernel[i] = n / count);
     }
     attributes = {attribute_of("kernel_shape", kernel), attribute_of("strides", strides)};
   } else {
-    attributes = windows(c, kernel, from);
+    attributes = windows(c, kernel, from).attributes();
   }
   if (is_mean) attributes.push_back(attribute_of("count_include_pad", c.word(10)));
   c.set(0, c.add(is_mean ? "AveragePool" : "MaxPool", {c.name(0, order)}, std::move(attributes)), order);
@@ -726,10 +732,9 @@ inline void resample(const exported_call& c) {
 /// Windows: a part of the padded images for each pixel of a window, joined along the channels.
 inline void unfold(const exported_call& c) {
   const shape &from = c.input(0).extents, &to = c.def.outputs[0].extents;
-  const std::vector<std::int64_t> kernel{c.word(8), c.word(9)};
   if (c.word(10)) c.refuse("orders patches by channels, for which ONNX has no operator: use depth_order::dcr");
-  const std::vector<attribute> all = windows(c, kernel, from);
-  const auto &strides = all[1].ints, &pads = all[2].ints, &dilations = all[3].ints;
+  const windows w(c, {c.word(8), c.word(9)}, from);
+  const auto &kernel = w.kernel, &strides = w.strides, &pads = w.pads, &dilations = w.dilations;
   const std::string x = c.add("Pad", {c.name(0), c.to.integers({0, pads[0], pads[1], 0, 0, pads[2], pads[3], 0})});
   std::vector<std::string> parts;
   for (std::int64_t i = 0; i < kernel[0] * kernel[1]; ++i) {
