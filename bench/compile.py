@@ -8,16 +8,11 @@ usage: compile.py [--compilers g++,clang++,nvcc] [--nodes 125,250,500,1000]
 Prints one JSON object a program: compiler, flags, seconds, peak memory in MB; for programs of many nodes, how many.
 """
 import argparse
-import json
-import os
 import pathlib
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
 
-from compiled_programs import INCLUDE, LENET, MNIST, READER, distinct_expressions, distinct_units, many_nodes
+from compiled_programs import INCLUDE, LENET, MNIST, READER, distinct_expressions, distinct_units, many_nodes, measure_compilation
 
 p = argparse.ArgumentParser()
 p.add_argument("--compilers", default="g++,clang++,nvcc")
@@ -38,14 +33,7 @@ def measure(compiler, source, **what):
         path = (pathlib.Path(folder) / "program").with_suffix(suffix)
         path.write_text(source)
         command = [compiler, "-std=c++20", *flags, f"-I{include}", "-c", path, "-o", path.with_suffix(".o")]
-        start = time.monotonic()
-        child = subprocess.Popen(command)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            sys.exit(f"{compiler} does not compile the program {what}")
-        print(json.dumps({"peer": "weft", **what, "compiler": compiler, "flags": " ".join(flags),
-                          "seconds": round(time.monotonic() - start, 2), "peak_mb": round(usage.ru_maxrss / 1024)}), flush=True)
+        measure_compilation(command, compiler, " ".join(flags), **what)
 
 
 for compiler in a.compilers.split(","):

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: BSL-1.0
-"""The programs by which compile time is measured (compile.py) and held (test/packaging/ledger.py)."""
+"""The programs by which compile time is measured (compile.py) and held (test/packaging/ledger.py), and the measurement."""
+import json
+import os
 import random
 import re
+import subprocess
+import sys
+import time
 
 INCLUDE = "#include <weft/weft.hpp>\nint main() {}\n"
 
@@ -167,3 +172,15 @@ def distinct_expressions(count):
               "  auto step = s.prepare(fetch(loss, train), feed(x0));",
               '  auto [cost, _] = step(tensor<float, dims<dyn<"batch">, 16>>{shape(4, 16)});', "  return cost > 1e9f;", "}"]
     return "\n".join(lines) + "\n"
+
+
+def measure_compilation(command, compiler, flags, cwd=None, **what):
+    """Runs a compiler and prints a JSON object with its seconds and its peak memory in MB."""
+    start = time.monotonic()
+    child = subprocess.Popen(command, cwd=cwd)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"{compiler} does not compile the program {what}")
+    print(json.dumps({"peer": "weft", **what, "compiler": compiler, "flags": flags,
+                      "seconds": round(time.monotonic() - start, 2), "peak_mb": round(usage.ru_maxrss / 1024)}), flush=True)

@@ -6,13 +6,12 @@ INTERPRETER has torch and torchvision, which export the network to build/bench/i
 targets weft_command, weft_compiled and bench_models. Prints two JSON objects, with the keys of compile.py and of models.cpp.
 """
 import argparse
-import json
-import os
 import pathlib
 import shlex
 import subprocess
 import sys
-import time
+
+from compiled_programs import measure_compilation
 
 p = argparse.ArgumentParser()
 p.add_argument("model")
@@ -62,13 +61,7 @@ object_file = compiling[compiling.index("-o") + 1]
 compiling = [word for word in compiling if not word.endswith("ccache")]
 compiling[compiling.index("-o") + 1], compiling[-1] = f"{source}.o", str(source)
 compiling += ["-DWEFT_SEPARATE_COMPILATION", f"-I{root}/bench"]
-start = time.monotonic()
-child = subprocess.Popen(compiling, cwd=build)
-_, status, usage = os.wait4(child.pid, 0)
-if status:
-    sys.exit(f"the imported {a.model} does not compile")
-print(json.dumps({"peer": "weft", "program": a.model, "imported": True, "separate": True, "compiler": pathlib.Path(compiling[0]).name,
-                  "flags": "-O2", "seconds": round(time.monotonic() - start, 2), "peak_mb": round(usage.ru_maxrss / 1024)}), flush=True)
+measure_compilation(compiling, pathlib.Path(compiling[0]).name, "-O2", cwd=build, program=a.model, imported=True, separate=True)
 
 linking = lines[-1].replace(object_file, f"{source}.o libweft_compiled.a").replace(" -o bench/bench_models ", f" -o {folder}/{a.model} ")
 subprocess.run(linking, shell=True, cwd=build, check=True, stdout=subprocess.DEVNULL)
