@@ -75,6 +75,13 @@ BOOST_AUTO_TEST_CASE(elementwise_functions) {
              fetch(i + k, i - k, i * k, i / k, -i, abs(i), floor_div(i, k), floor_mod(i, k), i & k, i | k, i ^ k, ~i,
                    maximum(i, k), i < k, select(i < k, i, 3), cast<float>(i), sum<1>(i), max<0>(k)),
              feed(i, k), "", p, q);
+  auto u = placeholder<std::uint32_t, batch>(g, "u");
+  auto v = placeholder<std::uint64_t, batch>(g, "v");
+  auto bytes = placeholder<std::uint8_t, batch>(g, "bytes");
+  models.add("unsigned_integers", s, fetch(max<1>(u), min<1>(u), sum<1>(u), sum<1>(v), max<1>(bytes), sum<1>(bytes)),
+             feed(u, v, bytes), "", tensor<std::uint32_t, batch>(cast<std::uint32_t>(p) * 100'000'000u),
+             tensor<std::uint64_t, batch>(cast<std::uint64_t>(p) + 0x8000'0000'0000u),
+             tensor<std::uint8_t, batch>(cast<std::uint8_t>(p)));
   auto d = placeholder<double, batch>(g, "d");
   models.add("doubles", s, fetch(d * 2 + 1, exp(d), tanh(d), sum<0>(d), cast<float>(d)), feed(d), "",
              some<tensor<double, batch>>(1, shape(3, 5)));

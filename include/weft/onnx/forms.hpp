@@ -261,12 +261,16 @@ inline void reduce(const exported_call& c) {
                                 : how == device::reduce_op::maximum ? "ReduceMax"
                                 : how == device::reduce_op::minimum ? "ReduceMin"
                                                                     : "ReduceSum";
+  // ONNX Runtime does not reduce small or unsigned integers. Sums and products that wrap around have the same low bits.
   const dtype type = c.def.outputs[0].type;
-  const bool small = type < dtype::int32 || (type > dtype::int64 && type < dtype::float16);
-  if (small) x = cast(c, x, dtype::int32);
+  const bool is_extreme = how == device::reduce_op::maximum || how == device::reduce_op::minimum;
+  const dtype wide = type < dtype::int32 || type == dtype::uint8 || type == dtype::uint16 ? dtype::int32
+                     : type == dtype::uint32 || (type == dtype::uint64 && !is_extreme)    ? dtype::int64
+                                                                                          : type;
+  if (wide != type) x = cast(c, x, wide);
   x = c.add(operation, {x, c.to.integers(axes)},
             {attribute_of("keepdims", int{keeps}), attribute_of("noop_with_empty_axes", 1)});
-  c.set(0, small ? cast(c, x, type) : x, left);
+  c.set(0, wide != type ? cast(c, x, type) : x, left);
 }
 inline void fill(const exported_call& c) {
   const std::string x = c.to.number(c.def.outputs[0].type, weft::detail::literal_value<double>(c.def.literals[0]));
