@@ -14,6 +14,8 @@
 #include <weft/graph/extent_bindings.hpp>
 #include <weft/graph/subgraphs.hpp>
 #include <weft/onnx/file.hpp>
+#include <weft/ops/arrays/transpose.hpp>
+#include <weft/ops/eager.hpp>
 #include <weft/ops/fused_operations.hpp>
 #include <weft/session/session.hpp>
 
@@ -379,20 +381,15 @@ inline std::string exporter::at(exported_value& v, layout order) {
     if (order.empty()) {
       name = constant(v.info.type, from, v.data, v.name);
     } else {
-      std::vector<std::size_t> steps(from.size(), 1), index(from.size(), 0);
-      for (std::size_t i = from.size(); i-- > 1;) steps[i - 1] = steps[i] * std::size_t(from[i]);
-      const std::size_t size = size_of(v.info.type), count = v.info.extents.elements();
-      for (const std::int64_t axis : order) to.push_back(from[std::size_t(axis)]);
-      std::vector<std::byte> moved(count * size);
-      for (std::size_t k = 0; k < count; ++k) {
-        std::size_t place = 0;
-        for (std::size_t i = 0; i < order.size(); ++i) place += index[i] * steps[std::size_t(order[i])];
-        std::memcpy(&moved[k * size], v.data + place * size, size);
-        for (std::size_t i = order.size(); i-- > 0;) {
-          if (std::int64_t(++index[i]) < to[i]) break;
-          index[i] = 0;
-        }
-      }
+      weft::value_info given{v.info.type, {}}, turned = given;
+      for (const std::int64_t n : from) given.extents.push_back(n);
+      for (const std::int64_t axis : order) to.push_back(from[std::size_t(axis)]), turned.extents.push_back(to.back());
+      std::vector<std::byte> moved(turned.bytes());
+      const sequence<std::int64_t> axes(order.data(), order.data() + order.size());
+      const char* const unnamed[max_rank]{};
+      const char* const* const names[]{unnamed};
+      std::byte* const buffers[]{const_cast<std::byte*>(v.data), moved.data()};
+      weft::detail::run_eagerly(operation_of<transpose_op>, axes, &given, names, 1, &turned, 1, buffers);
       name = constant(v.info.type, to, nullptr, v.name);
       model_.main.initializers.back().own(std::move(moved));
     }
