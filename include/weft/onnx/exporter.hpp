@@ -380,6 +380,7 @@ inline std::string exporter::at(exported_value& v, layout order) {
     for (std::size_t i = 0; i < rank; ++i) from.push_back(known(v.info.extents[i]));
     if (order.empty()) {
       name = constant(v.info.type, from, v.data, v.name);
+      model_.main.initializers.back().memory = std::make_shared<storage>(v.owner);
     } else {
       weft::value_info given{v.info.type, {}}, turned = given;
       for (const std::int64_t n : from) given.extents.push_back(n);

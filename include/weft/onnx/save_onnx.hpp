@@ -105,9 +105,8 @@ inline void add_biases(graph& g) {
   remove_sums(g);
 }
 
-/// Returns the model that save_onnx writes. It refers to memory of the graph.
-inline model model_of(session& s, const sequence<value>& fetches, const sequence<value>& feeds,
-                      std::vector<shared_value>& kept) {
+/// Returns the model that save_onnx writes. It refers to the session's variables.
+inline model model_of(session& s, const plan::step_request& request) {
   constexpr std::int64_t ir_version = 9, opset = 20;
   model made;
   made.ir_version = ir_version;
@@ -117,20 +116,19 @@ inline model model_of(session& s, const sequence<value>& fetches, const sequence
   made.main.name = "weft";
   exporter to(s, made);
   exporter::scope all{s.of(), made.main};
-  for (const value& v : feeds) to.add_input(all, v);
+  for (const value& v : request.feeds) to.add_input(all, v);
   to.reserve_names();
-  to.add_nodes(all, fetches);
+  to.add_nodes(all, request.fetches);
   std::set<std::string> taken;
-  for (const value& v : fetches) to.add_output(all, v, taken);
+  for (const value& v : request.fetches) to.add_output(all, v, taken);
   remove_unused(made.main);
   add_biases(made.main);
-  for (const auto& [of, v] : all.values) kept.push_back(v);
   return made;
 }
 
-inline void save(const std::string& path, session& s, const sequence<value>& fetches, const sequence<value>& feeds) {
-  std::vector<shared_value> kept;  // owns the values of variables
-  const model made = model_of(s, fetches, feeds, kept);
+inline void save(const std::string& path, session& s, plan::step_request request) {
+  for (const std::uint32_t effect : request.targets) request.fetches.push_back({effect, 0});  // refused by name
+  const model made = model_of(s, request);
   std::uint64_t bytes = 0;
   for (const tensor_value& t : made.main.initializers) bytes += t.bytes.size();
   constexpr std::uint64_t large = std::uint64_t{1} << 30, small = 1024;
@@ -142,16 +140,8 @@ WEFT_COLD_END
 
 template <class... F, class... P>
 void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
-  sequence<value> wanted, given;
-  const auto add = [](sequence<value>& to) {
-    return [&to](const auto&... v) {
-      (detail::for_each_part(v, [&](const auto& part) { to.push_back(part.erased().id()); }), ...);
-    };
-  };
-  std::apply(add(wanted), fetches.fetched);
-  std::apply(add(given), feeds.fed);
   static_cast<void>(s.prepare(fetches, feeds));  // reports mistakes in the lists
-  onnx::detail::save(path, s, wanted, given);
+  onnx::detail::save(path, s, detail::request_of(fetches, feeds));
 }
 template <class... F>
 void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches) {
