@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -97,6 +96,8 @@ class exporter {
   /// Exports a subgraph, whose parameters are values of the graph around it, into `to`. Returns its results.
   std::vector<shared_value> add_subgraph(const subgraph& b, graph& to, const std::vector<shared_value>& parameters,
                                          const std::vector<bool>& wanted);
+  /// Adds an input to a graph.
+  shared_value input(graph& to, const weft::value_info& info, const std::string& name);
   /// Makes a value an output of a subgraph.
   void return_value(graph& from, const shared_value& v);
 
@@ -131,6 +132,7 @@ class exporter {
   void name_result(scope& s, std::uint32_t n, std::size_t first);
   std::string dimension(std::int64_t code);
   std::string polynomial(const extent_definition& d);
+  std::string shared_constant(dtype type, const std::vector<std::int64_t>& extents, const void* data, const char* name);
 
   session& session_;
   model& model_;
@@ -150,7 +152,8 @@ struct exported_call {
   std::uint64_t wanted;  ///< the outputs that are needed, one bit each
   std::string base;      ///< name of the node
 
-  exported_value& operand(std::size_t k) const { return *in.values.at({def.inputs[k].node, def.inputs[k].output}); }
+  const shared_value& shared(std::size_t k) const { return in.values.at({def.inputs[k].node, def.inputs[k].output}); }
+  exported_value& operand(std::size_t k) const { return *shared(k); }
   std::string name(std::size_t k, const layout& order = {}) const { return to.at(operand(k), order); }
   const weft::value_info& input(std::size_t k) const { return in.g.info(def.inputs[k]); }
   std::int64_t word(std::size_t i) const { return def.attributes[i]; }
@@ -267,16 +270,21 @@ inline std::string exporter::constant(dtype type, std::vector<std::int64_t> exte
   return model_.main.initializers.back().name;
 }
 
-inline std::string exporter::scalar(dtype type, std::uint64_t bits) {
-  std::vector<std::byte> bytes(size_of(type));
-  std::memcpy(bytes.data(), &bits, bytes.size());
-  std::string& name =
-      constants_[{static_cast<int>(type), std::string(reinterpret_cast<char*>(bytes.data()), bytes.size())}];
-  if (name.empty()) {
-    name = constant(type, {}, nullptr, "number");
+/// Adds a number or a list of numbers, once for all that are equal.
+inline std::string exporter::shared_constant(dtype type, const std::vector<std::int64_t>& extents, const void* data,
+                                             const char* name) {
+  const auto* const from = static_cast<const std::byte*>(data);
+  std::vector<std::byte> bytes(from, from + size_of(type) * (extents.empty() ? 1 : std::size_t(extents[0])));
+  std::string& known = constants_[{extents.empty() ? static_cast<int>(type) : -1,
+                                   std::string(reinterpret_cast<char*>(bytes.data()), bytes.size())}];
+  if (known.empty()) {
+    known = constant(type, extents, nullptr, name);
     model_.main.initializers.back().own(std::move(bytes));
   }
-  return name;
+  return known;
+}
+inline std::string exporter::scalar(dtype type, std::uint64_t bits) {
+  return shared_constant(type, {}, &bits, "number");
 }
 
 inline std::string exporter::number(dtype type, double x) {
@@ -285,14 +293,7 @@ inline std::string exporter::number(dtype type, double x) {
 }
 
 inline std::string exporter::integers(const std::vector<std::int64_t>& all) {
-  std::vector<std::byte> bytes(all.size() * 8);
-  if (!all.empty()) std::memcpy(bytes.data(), all.data(), bytes.size());
-  std::string& name = constants_[{-1, std::string(reinterpret_cast<char*>(bytes.data()), bytes.size())}];
-  if (name.empty()) {
-    name = constant(dtype::int64, {std::int64_t(all.size())}, nullptr, "integers");
-    model_.main.initializers.back().own(std::move(bytes));
-  }
-  return name;
+  return shared_constant(dtype::int64, {std::int64_t(all.size())}, all.data(), "integers");
 }
 
 inline std::string exporter::extents(const shape& s, std::size_t from, std::size_t to) {
@@ -455,14 +456,18 @@ inline void exported_call::set(std::uint32_t output, const std::string& name, la
 
 inline void exporter::add_input(scope& s, value v) {
   if (s.values.count({v.node, v.output})) return;
-  auto made = std::make_shared<exported_value>();
-  made->info = s.g.info(v);
-  made->name = name_of(s, v.node);
-  made->home = &s.to;
-  made->places.push_back({{}, unique(made->name)});
-  s.to.inputs.push_back(described(made->places[0].name, made->info));
-  s.values[{v.node, v.output}] = made;
-  if (&s.to == &model_.main) all_.push_back(made);
+  all_.push_back(input(s.to, s.g.info(v), name_of(s, v.node)));
+  s.values[{v.node, v.output}] = all_.back();
+}
+
+inline shared_value exporter::input(graph& to, const weft::value_info& info, const std::string& name) {
+  auto v = std::make_shared<exported_value>();
+  v->info = info;
+  v->name = name;
+  v->home = &to;
+  v->places.push_back({{}, unique(name)});
+  to.inputs.push_back(described(v->places[0].name, info));
+  return v;
 }
 
 inline void exporter::reserve_names() {

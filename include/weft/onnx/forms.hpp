@@ -118,7 +118,7 @@ inline const char* form_for(dtype type, const char* form) {
 
 inline void export_form(const exported_call& c, const char* form) {
   if (form[1] == 0) {  // an operand
-    c.in.values[{c.in.node, 0}] = c.in.values.at({c.def.inputs[0].node, c.def.inputs[0].output});
+    c.in.values[{c.in.node, 0}] = c.shared(0);
     return;
   }
   if (*form >= 'a' && *form <= 'z') return find_form({form, std::strcspn(form, "(")})(c);
@@ -520,10 +520,9 @@ inline void diagonal(const exported_call& c) {
   const shape& matrix = back ? c.def.outputs[0].extents : c.input(0).extents;
   const std::size_t last = matrix.rank - 1;
   const std::int64_t offset = c.word(0), before = offset < 0 ? -offset : 0;
-  const auto count = [&](std::int64_t extent) { return indices_of(c, extent); };
-  const std::string rows = c.add("Unsqueeze", {count(matrix[last - 1]), c.to.integers({1})});
+  const std::string rows = c.add("Unsqueeze", {indices_of(c, matrix[last - 1]), c.to.integers({1})});
   const std::string at = c.add("Add", {rows, c.to.scalar(dtype::int64, std::uint64_t(offset))});
-  const std::string mask = c.add("Equal", {count(matrix[last]), at}), zero = c.to.number(c.input(0).type, 0);
+  const std::string mask = c.add("Equal", {indices_of(c, matrix[last]), at}), zero = c.to.number(c.input(0).type, 0);
   if (!back) {
     const std::string sums = c.add("ReduceSum", {c.add("Where", {mask, c.name(0), zero}), c.to.integers({-1})},
                                    {attribute_of("keepdims", 0)});
@@ -582,14 +581,13 @@ inline void attention(const exported_call& c) {
   const std::string keys = k[1] == q[1] ? c.name(1, {0, 1, 3, 2})
                                         : c.add("Transpose", {heads(1)}, {attribute_of("perm", layout{0, 1, 3, 2})});
   std::string scores = c.add("Mul", {c.add("MatMul", {c.name(0), keys}), c.to.number(type, scale)});
-  const auto count = [&](std::int64_t extent) { return indices_of(c, extent); };
   std::string attended;
   const auto keep_where = [&](const std::string& also) {
     attended = attended.empty() ? also : c.add("And", {attended, also});
   };
-  const std::string columns = causal || window > 0 || lengths >= 0 ? count(k[2]) : "";
+  const std::string columns = causal || window > 0 || lengths >= 0 ? indices_of(c, k[2]) : "";
   if (causal || window > 0) {
-    std::string places = c.add("Unsqueeze", {count(q[2]), c.to.integers({1})});
+    std::string places = c.add("Unsqueeze", {indices_of(c, q[2]), c.to.integers({1})});
     if (positions >= 0) {
       const auto p = std::size_t(positions);
       std::string first = cast(c, c.name(p), dtype::int64);
@@ -803,8 +801,7 @@ inline graph branch(const exported_call& c, const subgraph& b, const std::vector
 }
 inline void cond(const exported_call& c) {
   std::vector<shared_value> parameters;
-  for (std::size_t k = 1; k < c.def.inputs.size(); ++k)
-    parameters.push_back(c.in.values[{c.def.inputs[k].node, c.def.inputs[k].output}]);
+  for (std::size_t k = 1; k < c.def.inputs.size(); ++k) parameters.push_back(c.shared(k));
   std::vector<bool> wanted;
   std::size_t outputs = 0;
   for (std::uint32_t o = 0; o < c.def.outputs.size(); ++o) wanted.push_back(c.is_wanted(o)), outputs += c.is_wanted(o);
@@ -833,21 +830,9 @@ inline void cond(const exported_call& c) {
   for (std::uint32_t o = 0, i = 0; o < wanted.size(); ++o)
     if (wanted[o]) c.set(o, names[i++]);
 }
-
-/// Adds an input of a body.
-inline shared_value body_input(const exported_call& c, graph& body, const weft::value_info& info,
-                               const std::string& name) {
-  auto v = std::make_shared<exported_value>();
-  v->info = info;
-  v->home = &body;
-  v->places.push_back({{}, c.to.unique(name)});
-  body.inputs.push_back(c.to.described(v->places[0].name, info));
-  return v;
-}
 inline void loop(const exported_call& c) {
   const weft::detail::loop_signature s(c.def);
   const subgraph& of_body = c.in.g.subgraph_at(c.def.subgraphs.back());
-  const auto operand = [&](std::size_t k) { return c.in.values[{c.def.inputs[k].node, c.def.inputs[k].output}]; };
   std::vector<bool> wanted(of_body.results.size(), false);
   for (std::size_t r = 0; r < wanted.size(); ++r)
     wanted[r] = r < s.variables || c.is_wanted(static_cast<std::uint32_t>(s.row_out(r - s.variables)));
@@ -861,15 +846,14 @@ inline void loop(const exported_call& c) {
   body.name = c.to.unique(of_body.name);
   std::vector<shared_value> now, invariants;
   if (!is_scan) {
-    body_input(c, body, {dtype::int64, {}}, "iteration");
-    body_input(c, body, {dtype::boolean, {}}, "continues");
+    c.to.input(body, {dtype::int64, {}}, "iteration");
+    c.to.input(body, {dtype::boolean, {}}, "continues");
   }
-  for (std::size_t j = 0; j < s.variables; ++j)
-    now.push_back(body_input(c, body, c.input(s.variable_in(j)), "variable"));
+  for (std::size_t j = 0; j < s.variables; ++j) now.push_back(c.to.input(body, c.input(s.variable_in(j)), "variable"));
   std::vector<shared_value> parameters = now;
   for (std::size_t r = 0; r < s.rows_read; ++r)
-    parameters.push_back(body_input(c, body, weft::detail::row_of(c.input(s.row_in(r))), "row"));
-  for (std::size_t k = s.invariant_in(0); k < c.def.inputs.size(); ++k) invariants.push_back(operand(k));
+    parameters.push_back(c.to.input(body, weft::detail::row_of(c.input(s.row_in(r))), "row"));
+  for (std::size_t k = s.invariant_in(0); k < c.def.inputs.size(); ++k) invariants.push_back(c.shared(k));
   parameters.insert(parameters.end(), invariants.begin(), invariants.end());
 
   std::vector<std::string> inputs;
@@ -888,7 +872,7 @@ inline void loop(const exported_call& c) {
   };
   if (s.conditional) {
     std::vector<shared_value> first;
-    for (std::size_t j = 0; j < s.variables; ++j) first.push_back(operand(s.variable_in(j)));
+    for (std::size_t j = 0; j < s.variables; ++j) first.push_back(c.shared(s.variable_in(j)));
     inputs[1] = c.to.at(*continues(c.in.to, first), {});
   }
   for (std::size_t j = 0; j < s.variables + s.rows_read; ++j) inputs.push_back(c.name(s.variable_in(j)));
