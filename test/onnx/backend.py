@@ -452,7 +452,7 @@ def write_page(arguments, cases, results):
     lines = ["# ONNX operators", "",
              f"`weft import` is tested with ONNX's backend suite, version {onnx.__version__}. `test/onnx/backend.py` imports each",
              "case with `--program`, compiles and runs the program, and compares its outputs by the rules and tolerances of the",
-             "suite. It has written this page:", "",
+             "suite. It also writes this page:", "",
              "| cases | right | refused | other | out of scope |", "|---|---:|---:|---:|---:|"]
     lines += [f"| {title} | {count([c for c in cases if c['kind'] == kind])} |" for kind, title in kinds.items()]
     lines += [f"| all | {count(cases)} |", "", "If the importer refuses a case, its message has the operator and the reason. No output is wrong."
