@@ -106,8 +106,7 @@ symbol record_attention(const attention_call& s, const rotary_option<T>& rotary,
   if (!s.lengths.is_number()) {
     const std::int64_t batch = key.extents()[0], keys = key.extents()[1];
     lengths = checked_lengths(s.lengths, keys);
-    const symbol step = reshape(record_steps(key, keys), shape(keys, 1)), n = reshape(lengths, shape(batch, 1, 1));
-    const symbol valid = record_untyped(node<std::int32_t>(step) < node<std::int32_t>(n), shape(batch, keys, 1));
+    const symbol valid = weft::detail::record_valid_steps(lengths, shape(batch, keys, 1), 0, 1);
     key = without_padding<T>(valid, s.key);
     value = s.value.id() == s.key.id() ? key : without_padding<T>(valid, s.value);
   }

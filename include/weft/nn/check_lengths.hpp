@@ -48,14 +48,12 @@ struct check_lengths_op {
 
 namespace nn::detail {
 
-using weft::detail::record_steps;
-
 /// Returns the lengths, checked: a step throws out_of_range if one is negative or exceeds `steps`.
 inline symbol checked_lengths(const symbol& lengths, std::int64_t steps) {
   graph& g = graph_of(lengths);
   const graph::device_scope there(g, cpu{});  // the check has no GPU kernel
-  return weft::detail::record_call(operation_of<check_lengths_op>, {lengths, record_steps(lengths, steps)},
-                                   lengths.info());
+  return weft::detail::record_call(operation_of<check_lengths_op>,
+                                   {lengths, weft::detail::record_steps(lengths, steps)}, lengths.info());
 }
 
 }  // namespace nn::detail

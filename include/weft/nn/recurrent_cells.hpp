@@ -164,14 +164,6 @@ struct gru_cell {
   }
 };
 
-/// Returns [time, batch, 1] of bool: true before the end of a sequence.
-inline symbol record_valid_steps(const symbol& x, const symbol& lengths) {
-  const std::int64_t time = x.extents()[0], batch = x.extents()[1];
-  const symbol steps = reshape(record_steps(x, time), shape(time, 1));
-  return reshape(record_untyped(node<std::int32_t>(steps) < node<std::int32_t>(lengths), shape(time, batch)),
-                 shape(time, batch, 1));
-}
-
 /// A variable of a layer, and true if the layer has it.
 struct optional_request {
   parameter_request asked;
@@ -198,7 +190,8 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
   graph& g = graph_of(s.x);
   symbol x = s.time_major ? s.x : swap_batch_and_time<T>(s.x), valid_steps;
   if (!s.lengths.is_number()) {
-    valid_steps = record_valid_steps(x, checked_lengths(s.lengths, x.extents()[0]));
+    const std::int64_t time = x.extents()[0], batch = x.extents()[1];
+    valid_steps = weft::detail::record_valid_steps(checked_lengths(s.lengths, time), shape(time, batch, 1), 1, 0);
     x = without_padding<T>(valid_steps, x);
   }
   const symbol bias = cell.input_bias(v);  // before the product, which can then include the sum

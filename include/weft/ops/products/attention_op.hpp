@@ -115,8 +115,7 @@ inline symbol record_attended(const attention_symbols& s) {
           record_and(attended, record_untyped(index(columns) > index(places) - static_cast<std::int32_t>(window), all));
   }
   if (!s.lengths.is_number())
-    attended = record_and(attended, record_untyped(index(columns) < index(reshape(s.lengths, shape(k[0], 1, 1, 1))),
-                                                   shape(k[0], 1, 1, k[2])));
+    attended = record_and(attended, record_valid_steps(s.lengths, shape(k[0], 1, 1, k[2]), 0, 3));
   if (!s.mask.is_number() && s.mask.type() == dtype::boolean) attended = record_and(attended, s.mask);
   return attended;
 }
@@ -126,11 +125,7 @@ template <class T>
 symbol valid_rows(const attention_symbols& s, const symbol& x) {
   if (s.lengths.is_number()) return x;
   const shape& e = x.extents();
-  using index = node<std::int32_t>;
-  const symbol columns = reshape(record_steps(x, e[2]), shape(e[2], 1));
-  const symbol valid =
-      record_untyped(index(columns) < index(reshape(s.lengths, shape(e[0], 1, 1, 1))), shape(e[0], 1, e[2], 1));
-  return without_padding<T>(valid, x);
+  return without_padding<T>(record_valid_steps(s.lengths, shape(e[0], 1, e[2], 1), 0, 2), x);
 }
 
 /// Repeats keys or values for the heads that share them.
