@@ -692,10 +692,9 @@ inline void transposed_convolution(const exported_call& c) {
   attributes.push_back(attribute_of("output_padding", more));
   c.set(0, c.add("ConvTranspose", {c.name(1, order), filters(c, 0)}, std::move(attributes)), order);
 }
-inline void pool(const exported_call& c) {
+inline void pool(const exported_call& c, const char* operation, std::vector<attribute> more) {
   const shape &from = c.input(0).extents, &to = c.def.outputs[0].extents;
   const layout order = channels_first(from.rank);
-  const bool is_mean = c.def.op->onnx[6] == 'A';
   std::vector<std::int64_t> kernel{c.word(8), c.word(9)};
   std::vector<attribute> attributes;
   if (kernel[0] == 0) {  // adaptive
@@ -709,8 +708,12 @@ inline void pool(const exported_call& c) {
   } else {
     attributes = windows(c, kernel, from).attributes();
   }
-  if (is_mean) attributes.push_back(attribute_of("count_include_pad", c.word(10)));
-  c.set(0, c.add(is_mean ? "AveragePool" : "MaxPool", {c.name(0, order)}, std::move(attributes)), order);
+  attributes.insert(attributes.end(), more.begin(), more.end());
+  c.set(0, c.add(operation, {c.name(0, order)}, std::move(attributes)), order);
+}
+inline void max_pool(const exported_call& c) { pool(c, "MaxPool", {}); }
+inline void average_pool(const exported_call& c) {
+  pool(c, "AveragePool", {attribute_of("count_include_pad", c.word(10))});
 }
 inline void resample(const exported_call& c) {
   const auto axis = std::size_t(c.word(0));
@@ -906,18 +909,20 @@ inline void loop(const exported_call& c) {
 }  // namespace forms
 
 inline form_function find_form(std::string_view name) {
-  if (name == "shape") return forms::shape_of;
   // clang-format off
 #define WEFT_FORM(known) if (name == #known) return forms::known;
   WEFT_FORM(map) WEFT_FORM(reduce) WEFT_FORM(fill) WEFT_FORM(range) WEFT_FORM(transpose) WEFT_FORM(slice)
   WEFT_FORM(strided_slice) WEFT_FORM(slice_at) WEFT_FORM(pad) WEFT_FORM(pad_border) WEFT_FORM(concat)
-  WEFT_FORM(split) WEFT_FORM(reverse) WEFT_FORM(roll) WEFT_FORM(size) WEFT_FORM(one_hot) WEFT_FORM(batch_gather)
-  WEFT_FORM(scatter) WEFT_FORM(sort) WEFT_FORM(searchsorted) WEFT_FORM(diagonal) WEFT_FORM(matmul)
-  WEFT_FORM(attention) WEFT_FORM(convolution) WEFT_FORM(transposed_convolution) WEFT_FORM(pool) WEFT_FORM(resample)
-  WEFT_FORM(unfold) WEFT_FORM(layer_normalization) WEFT_FORM(rms_normalization) WEFT_FORM(batch_normalization) WEFT_FORM(cond) WEFT_FORM(loop)
+  WEFT_FORM(split) WEFT_FORM(reverse) WEFT_FORM(roll) WEFT_FORM(shape_of) WEFT_FORM(size) WEFT_FORM(one_hot)
+  WEFT_FORM(batch_gather) WEFT_FORM(scatter) WEFT_FORM(sort) WEFT_FORM(searchsorted) WEFT_FORM(diagonal)
+  WEFT_FORM(matmul) WEFT_FORM(attention) WEFT_FORM(convolution) WEFT_FORM(transposed_convolution) WEFT_FORM(max_pool)
+  WEFT_FORM(average_pool) WEFT_FORM(resample) WEFT_FORM(unfold) WEFT_FORM(layer_normalization)
+  WEFT_FORM(rms_normalization) WEFT_FORM(batch_normalization) WEFT_FORM(cond) WEFT_FORM(loop)
 #undef WEFT_FORM
-      // clang-format on
-      throw error(error_code::internal, "save_onnx", {"there is no form ", std::string(name)});
+  throw error(error_code::internal, "save_onnx",
+              {"'", std::string(name),
+               "' is not a function of onnx/forms.hpp; ONNX operators begin with a capital letter"});
+  // clang-format on
 }
 
 }  // namespace weft::onnx::detail

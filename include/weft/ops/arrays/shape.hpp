@@ -17,7 +17,7 @@ constexpr std::size_t rank(const Expr&) {
 /// Return the operand's extents, and their product.
 struct shape_op {
   static constexpr const char* name = "shape";
-  static constexpr const char* onnx = "shape()";
+  static constexpr const char* onnx = "shape_of()";
   static kernel* prepare(const prepare_context& p) { return new detail::extents_kernel(p, false); }
   static constexpr operand_use use(const node_def&, std::size_t) { return operand_use::extents; }
 };

@@ -56,8 +56,8 @@ inline convolution_shape pooling_of(const prepare_context& p, const pool_attribu
 template <class T, pool_kind Kind>
 struct pool_op {
   static constexpr const char* name = detail::name_of(Kind);
-  static constexpr const char* onnx = Kind == pool_kind::max       ? "pool('MaxPool')"
-                                      : Kind == pool_kind::average ? "pool('AveragePool')"
+  static constexpr const char* onnx = Kind == pool_kind::max       ? "max_pool()"
+                                      : Kind == pool_kind::average ? "average_pool()"
                                                                    : nullptr;
   static constexpr bool takes_gradients = detail::is_gradient(Kind);
   using attributes = detail::pool_attributes;
