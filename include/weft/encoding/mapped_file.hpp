@@ -13,8 +13,9 @@
 
 namespace weft::detail {
 
-/// Maps a file into memory for reading, so that its pages are read when they are first used. The bytes live as long as
-/// a copy of the pointer. If another process shortens the file meanwhile, reading beyond its end raises SIGBUS.
+/// Maps a file into memory for reading, so that its pages are read when they are first used. They stay mapped as long
+/// as a copy of the pointer exists. If another process shortens the file meanwhile, reading beyond its end raises
+/// SIGBUS.
 ///
 /// Throws the errors of input_file, and unavailable if the system cannot map the file.
 inline std::shared_ptr<const std::span<const std::byte>> map_file(const std::string& path) {

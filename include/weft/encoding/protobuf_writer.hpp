@@ -40,7 +40,8 @@ class protobuf_writer {
     add_varint(value.size());
     bytes_.append(value);
   }
-  /// Bytes that are not copied: they must live until the message is written. `bytes` lacks them, `each_piece` has them.
+  /// Adds bytes without a copy: they must exist until the message is written. `bytes` omits them, `each_piece` does
+  /// not.
   void add_reference(std::uint32_t field, std::span<const std::byte> value) {
     add_key(field, length_delimited);
     add_varint(value.size());

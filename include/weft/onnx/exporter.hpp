@@ -58,7 +58,7 @@ struct exported_value {
   storage owner;                    ///< owns `data`, if not the session
   graph* home = nullptr;            ///< contains the nodes that compute it
 
-  /// The first place without axes in front, or null if there is none yet.
+  /// Returns the first place without added axes, or null.
   const place* own() const {
     for (const place& p : places)
       if (p.order.size() <= info.extents.rank) return &p;
@@ -88,7 +88,7 @@ class exporter {
   };
 
   void add_input(scope& s, value v);
-  /// Keeps the names of variables for their initializers.
+  /// Reserves the names of variables for their initializers.
   void reserve_names();
   void add_output(scope& s, value v, std::set<std::string>& taken);
   /// Exports the nodes on which the results depend.
@@ -101,8 +101,8 @@ class exporter {
   /// Makes a value an output of a subgraph.
   void return_value(graph& from, const shared_value& v);
 
-  /// Returns the name of a value in this order. An order of more axes than the value has puts axes of extent 1 in
-  /// front.
+  /// Returns the name of a value in this order, and transposes it if no node has yet. An order with more axes than the
+  /// value prepends axes of extent 1.
   std::string at(exported_value& v, layout order);
   /// Adds a node, and returns the name of its first output.
   std::string add(graph& to, const char* operation, std::vector<std::string> inputs,
@@ -144,7 +144,7 @@ class exporter {
   std::vector<shared_value> all_;  // in the main graph
 };
 
-/// A node that becomes nodes of ONNX: what the functions of forms see.
+/// The node that is exported: the argument of the functions that forms name.
 struct exported_call {
   exporter& to;
   exporter::scope& in;

@@ -26,7 +26,7 @@
 #include <weft/error.hpp>
 #include <weft/tensor/dtype.hpp>
 
-/// ONNX files as structures: onnx.ai/onnx/repo-docs/IR.html. The names are those of onnx.proto, where plain.
+/// ONNX files as structures: onnx.ai/onnx/repo-docs/IR.html. Members have the names of onnx.proto, or plainer ones.
 WEFT_COLD_BEGIN
 namespace weft::onnx {
 

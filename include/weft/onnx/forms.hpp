@@ -143,7 +143,7 @@ inline std::int64_t number_of(const exported_call& c, std::int64_t extent) {
 
 // ---- expressions ----
 
-/// Channels first.
+/// Returns the order of axes in which the channels follow the batch.
 inline layout channels_first(std::size_t rank) {
   layout order = counted(rank);
   order.erase(order.end() - 1);
@@ -151,13 +151,13 @@ inline layout channels_first(std::size_t rank) {
   return order;
 }
 
-/// Returns the names of operands of an expression.
+/// Returns the name of an operand of an expression.
 using operand_names = std::function<std::string(std::size_t)>;
 struct typed_name {
   std::string name;
   dtype type;
 };
-/// Returns true if an expression prints like the form, whose # are numbers.
+/// Returns true if an expression prints as the form, in which # stands for a number. Stores these numbers.
 inline bool matches(const skeleton::token* tokens, const char* form, int* numbers) {
   const std::string text = skeleton::print(tokens);
   const char* at = text.c_str();
@@ -224,7 +224,8 @@ inline typed_name expression(const exported_call& c, const skeleton::token*& t, 
   form_reader form(c, text, type, {}, [&](std::size_t k) { return arguments[k].name; });
   return {form.value(), now.type};
 }
-/// Exports the expression in front of an operation. Returns the order of its axes.
+/// Exports the expression of a call whose operands have at most this rank. Returns the name of its value, and sets the
+/// order of its axes.
 inline std::string expression(const exported_call& c, std::size_t rank, layout& order) {
   order.clear();
   for (std::size_t k = 0; k < c.def.inputs.size() && order.empty(); ++k)
@@ -453,7 +454,7 @@ inline void batch_gather(const exported_call& c) {
                           {attribute_of("axis", axis)}));
   }
   if (axis != batch)
-    c.refuse("gathers behind other axes, for which ONNX has no operator: transpose the axis to the front");
+    c.refuse("gathers along an axis after others, for which ONNX has no operator: transpose the axis to the front");
   std::string x = c.name(0), skipped;
   if (skips(c)) {  // a row of zeros
     skipped = c.to.extents(c.input(0).extents, 0, 1);
@@ -496,7 +497,7 @@ inline void scatter(const exported_call& c) {
   order.erase(order.begin() + axis);
   order.insert(order.begin(), axis);
   if (c.word(1) != 0 || (axis != 0 && (is_new || c.input(0).extents.rank != to.rank)))
-    c.refuse("scatters behind other axes, for which ONNX has no operator: transpose the axis to the front");
+    c.refuse("scatters along an axis after others, for which ONNX has no operator: transpose the axis to the front");
   std::string at = indices(c, skipped);
   if (c.input(0).extents.rank + 1 == to.rank + c.input(1).extents.rank)
     at = c.add("Unsqueeze", {at, c.to.integers({-1})});
@@ -505,7 +506,7 @@ inline void scatter(const exported_call& c) {
   if (!skipped.empty()) x = c.add("Slice", {x, c.to.integers({0}), skipped});
   c.set(0, x, order);
 }
-/// Counts the sorted values in front of each value.
+/// Counts the sorted values that precede each value.
 inline void searchsorted(const exported_call& c) {
   const std::size_t rank = c.input(0).extents.rank;
   const std::string sorted = rank == 1 ? c.name(0) : c.add("Unsqueeze", {c.name(0), c.to.integers({-2})});
@@ -530,7 +531,7 @@ inline void diagonal(const exported_call& c) {
     return c.set(0, c.add("Slice", {sums, c.to.integers({before}), c.add("Add", {n, c.to.integers({before})}),
                                     c.to.integers({-1})}));
   }
-  // Each row has its element of the diagonal; rows in front and behind it have none.
+  // Pads the diagonal to one element per row. Rows that it does not cross get zeros.
   std::vector<std::int64_t> pads(2 * last, 0);
   pads[last - 1] = before;
   pads[2 * last - 1] = c.to.sample(matrix[last - 1]) - c.to.sample(c.input(0).extents[last - 1]) - before;
@@ -734,7 +735,7 @@ inline void resample(const exported_call& c) {
     attributes.push_back(attribute_of("antialias", 1)), attributes.push_back(attribute_of("exclude_outside", 1));
   c.set(0, c.add("Resize", {c.name(0, order), "", "", c.to.extents(ordered)}, std::move(attributes)), order);
 }
-/// Windows: a part of the padded images for each pixel of a window, joined along the channels.
+/// Exports patches: a strided slice of the padded images for each pixel of a window, concatenated along the channels.
 inline void unfold(const exported_call& c) {
   const shape &from = c.input(0).extents, &to = c.def.outputs[0].extents;
   if (c.word(10)) c.refuse("orders patches by channels, for which ONNX has no operator: use depth_order::dcr");

@@ -38,7 +38,7 @@ struct token_list {
   token tokens[Length];
 };
 
-// Each writes its tokens, and returns the place behind them.
+// Each overload writes the tokens of a skeleton, and returns the end of its output.
 template <int Index, class T>
 constexpr token* list(argument<Index, T>*, token* to) {
   *to = {nullptr, Index, {}, dtype_of<T>};
