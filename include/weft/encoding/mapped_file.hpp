@@ -13,8 +13,8 @@
 
 namespace weft::detail {
 
-/// Maps a file into memory for reading, so that its pages are read when they are first used. They stay mapped as long
-/// as a copy of the pointer exists. If another process shortens the file meanwhile, reading beyond its end raises
+/// Maps a file into memory for reading, so that its pages are read when they are first used. The file stays mapped as
+/// long as a copy of the pointer exists. If another process shortens it meanwhile, reading beyond its end raises
 /// SIGBUS.
 ///
 /// Throws the errors of input_file, and unavailable if the system cannot map the file.
