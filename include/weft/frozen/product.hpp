@@ -23,52 +23,16 @@ void product(const matmul_shape& s, const T* a, const T* b, T* c, T* scratch) {
       });
 }
 
-#if defined(__x86_64__)
-/// A row of n columns in the registers of AVX-512, while b is read in order. The last vector overlaps with the previous
-/// one.
-template <class T, std::size_t Columns>
-struct row_in_registers {
-  static constexpr bool written_in_vectors = true;
-  static constexpr std::size_t lanes = 64 / sizeof(T), vectors = (Columns + lanes - 1) / lanes;
-  static constexpr bool fits = Columns >= lanes && vectors <= 16;
-
-  matmul_shape s;
-  const T *a, *b;
-  T* c;
-
-  template <isa set>
-  WEFT_ALWAYS_INLINE void operator()(isa_constant<set>) const {
-    typedef T vector __attribute__((vector_size(64)));
-    typedef T unaligned __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
-    constexpr auto at = [](std::size_t v) { return v + 1 < vectors ? v * lanes : Columns - lanes; };
-    for (std::size_t i = 0; i < s.m; ++i) {
-      vector sum[vectors] = {};
-      const T* right = b;
-      for (std::size_t p = 0; p < s.k; ++p, right += Columns) {
-        const T left = a[i * s.k + p];
-  #pragma GCC unroll 16
-        for (std::size_t v = 0; v < vectors; ++v) sum[v] += left * *reinterpret_cast<const unaligned*>(right + at(v));
-      }
-  #pragma GCC unroll 16
-      for (std::size_t v = 0; v < vectors; ++v) *reinterpret_cast<unaligned*>(c + i * Columns + at(v)) = sum[v];
-    }
-  }
-};
-#endif
-
 /// Computes a product of at most two rows, or of depth 1, which reads b once, with the bits of a session. a is not
 /// transposed.
 template <class T, std::size_t Columns>
 void row_product(const matmul_shape& s, const T* a, const T* b, T* c) {
-#if defined(__x86_64__)
-  if constexpr (row_in_registers<T, Columns>::fits)
-    if (detected_isa() == isa::avx512) {
-      row_in_registers<T, Columns> row{s, a, b, c};
-      return weft::detail::call_avx512(row);
-    }
-#endif
-  multiversioned_up_to_avx2(weft::detail::matmul_rows_of_c<T>{s.m, Columns, s.k, T(1), weft::detail::operand_a(s, a), b,
-                                                              Columns, c, Columns, false});
+  using namespace weft::detail;
+  const matmul_rows_of_c<T> rows{s.m, Columns, s.k, T(1), operand_a(s, a), b, Columns, c, Columns, false};
+  constexpr std::size_t lanes = matmul_width<T>(isa::avx512) / 2, count = (Columns + lanes - 1) / lanes;
+  if constexpr (Columns >= lanes && count <= 16)
+    if (detected_isa() == isa::avx512) return multiversioned(isa::avx512, matmul_rows_in_registers<T, count>{rows});
+  multiversioned_up_to_avx2(rows);
 }
 
 /// Computes `all.count` products, in the panels of a session's kernel if an expression follows (`followed`).

@@ -79,17 +79,19 @@ constexpr std::size_t matmul_width(isa set) {
 
 WEFT_QUIET_BEGIN
 
-// Computes one tile: out = alpha * A * B, or out += alpha * A * B.
+// Computes one tile: out = alpha * A * B, or out += alpha * A * B. `last`: the column of the last vector, which can
+// overlap with the previous one unless `add`.
 template <std::size_t rows, std::size_t vectors, std::size_t lanes, class T>
 WEFT_ALWAYS_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_t ldb, T* out, std::size_t ldo, T alpha,
-                             bool add) {
+                             bool add, std::size_t last = (vectors - 1) * lanes) {
   typedef T vector __attribute__((vector_size(lanes * sizeof(T))));
   typedef T unaligned __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
   vector sum[rows][vectors] = {};
   for (std::size_t p = 0; p < k; ++p, a.data += a.column, b += ldb) {
     vector right[vectors];
 #pragma GCC unroll 16
-    for (std::size_t j = 0; j < vectors; ++j) right[j] = *reinterpret_cast<const unaligned*>(b + j * lanes);
+    for (std::size_t j = 0; j < vectors; ++j)
+      right[j] = *reinterpret_cast<const unaligned*>(b + (j + 1 < vectors ? j * lanes : last));
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < rows; ++i) {
       const T left = a.data[i * a.row];
@@ -101,7 +103,7 @@ WEFT_ALWAYS_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_
   for (std::size_t i = 0; i < rows; ++i, out += ldo)
 #pragma GCC unroll 16
     for (std::size_t j = 0; j < vectors; ++j) {
-      auto& element = *reinterpret_cast<unaligned*>(out + j * lanes);
+      auto& element = *reinterpret_cast<unaligned*>(out + (j + 1 < vectors ? j * lanes : last));
       element = add ? static_cast<unaligned>(element + alpha * sum[i][j]) : static_cast<unaligned>(alpha * sum[i][j]);
     }
 }
@@ -270,39 +272,37 @@ struct matmul_rows_of_c {
   }
 };
 
-// The same for rows that fit into the registers of AVX-512. B streams through in order, for which the second-level
-// cache delivers 1.3 to 1.9 times as much as for eight rows at a time.
-template <class T>
-struct matmul_whole_rows {
+// The same for rows that fit into `vectors` registers of AVX-512, for one of several counts. B streams through in
+// order, for which the second-level cache delivers 1.3 to 1.9 times as much as for eight rows at a time. Rows that do
+// not fill their last vector need at least one vector, and `add` must be false.
+template <class T, std::size_t... vectors>
+struct matmul_rows_in_registers {
   static constexpr bool written_in_vectors = true;
-  static constexpr std::size_t step = 256 / sizeof(T);  // four vectors
 
   matmul_rows_of_c<T> of;
-
-  static bool fit(std::size_t n) { return n % step == 0 && n <= 4 * step && detected_isa() == isa::avx512; }
 
   template <isa set>
   WEFT_ALWAYS_INLINE void operator()(isa_constant<set>) const {
     if constexpr (set == isa::avx512)
-      for (std::size_t i = 0; i < of.m; ++i) {
-        if (of.n == step) row<4>(i);
-        if (of.n == 2 * step) row<8>(i);
-        if (of.n == 3 * step) row<12>(i);
-        if (of.n == 4 * step) row<16>(i);
-      }
+      for (std::size_t i = 0; i < of.m; ++i) (row<vectors>(i), ...);
   }
 
  private:
-  template <std::size_t vectors>
+  template <std::size_t count>
   WEFT_ALWAYS_INLINE void row(std::size_t i) const {
-    tile<1, vectors, step / 4>(of.k, of.a.at(i, 0), of.b, of.ldb, of.c + i * of.ldc, of.ldc, of.alpha, of.add);
+    constexpr std::size_t lanes = matmul_width<T>(isa::avx512) / 2;
+    if ((of.n + lanes - 1) / lanes == count)
+      tile<1, count, lanes>(of.k, of.a.at(i, 0), of.b, of.ldb, of.c + i * of.ldc, of.ldc, of.alpha, of.add,
+                            of.n - lanes);
   }
 };
 
 template <class T>
 void matmul_stream(const matmul_rows_of_c<T>& rows) {
   if constexpr (std::is_floating_point_v<T>)
-    if (rows.m <= 2 && matmul_whole_rows<T>::fit(rows.n)) return multiversioned(matmul_whole_rows<T>{rows});
+    if (constexpr std::size_t step = 256 / sizeof(T);  // four vectors
+        rows.m <= 2 && rows.n % step == 0 && rows.n <= 4 * step && detected_isa() == isa::avx512)
+      return multiversioned(matmul_rows_in_registers<T, 4, 8, 12, 16>{rows});
   multiversioned_up_to_avx2(rows);
 }
 
