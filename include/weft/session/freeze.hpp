@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <weft/session/freeze_options.hpp>
+#include <weft/session/frozen_folding.hpp>
 #include <weft/session/frozen_writer.hpp>
 #include <weft/session/session.hpp>
 

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <weft/device/cpu/matmul_strips.hpp>
+#include <weft/frozen/attention.hpp>
+#include <weft/frozen/image.hpp>
+#include <weft/ops/arrays/box_copies.hpp>
+#include <weft/ops/images/convolution.hpp>
+#include <weft/ops/images/pooling.hpp>
+#include <weft/ops/index/gather.hpp>
+#include <weft/ops/products/attention_op.hpp>
+#include <weft/ops/products/matmul.hpp>
+#include <weft/ops/reduce/argmax.hpp>
+#include <weft/ops/reduce/normalization.hpp>
+#include <weft/ops/reduce/softmax.hpp>
+#include <weft/session/frozen_loops.hpp>
+
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
+WEFT_COLD_BEGIN
+namespace weft::detail {
+
+/// The calls of kernels in a frozen step.
+class frozen_kernels : public frozen_loops {
+ protected:
+  using frozen_loops::frozen_loops;
+
+  /// `follower`: the node that overwrites the result of this one, or none.
+  void operation(std::uint32_t n, std::uint32_t follower) {
+    call c = call_of(n);
+    if (follower != plan::none) c.result = step_.operands.slots(follower) + step_.operands.inputs(follower);
+    const weft::operation& op = *c.node.op;
+    const auto is = [&](const char* name) { return __builtin_strcmp(op.name, name) == 0; };
+    const dtype type = c.out().type;
+    check_frozen_type(type);
+    if (op.fusion == fusion_kind::expression && op.expression) return map(c);
+    if (is_operation<reduction_op>(&op)) return reduce(c);
+    if (op.copies) return copies(c);
+    if (is("fill")) return fill(c);
+    if (is("range")) return range(c);
+    if (is("gather")) return gather(c);
+    if (is("argmax")) return argmax(c);
+    if (type != dtype::float32 && type != dtype::float64) refuse("its elements are neither float nor double");
+    if (is_operation<matmul_op<float>>(&op)) return matmul(c, follower != plan::none);
+    if (is("conv2d")) return convolution(c);
+    if (is("max_pool2d")) return pool(c, pool_kind::max);
+    if (is("avg_pool2d")) return pool(c, pool_kind::average);
+    if (is("softmax") || is("log_softmax")) return softmax(c, is("log_softmax"));
+    if (is("layer_normalization") || is("rms_normalization")) return normalization(c, is("layer_normalization"));
+    if (is("attention")) return attention(c);
+    refuse(c.node.subgraphs.empty() ? "this operation is not among those of weft/frozen.hpp" : "it has a subgraph");
+  }
+
+ private:
+  void matmul(const call& c, bool followed) {
+    needs(product_header);
+    const auto t = attributes_of<matmul_op<float>>(c.node);
+    sequence<matmul_batch> of;
+    for (const prepare_context& p : c.at) of.push_back(product_of(p, t));
+    const auto one = [&](auto member) { return size(frozen_number([&](std::size_t q) { return member(of[q]); })); };
+    const matmul_shape& s = of[0].each;
+    const bool ta = t.transpose_a, tb = t.transpose_b;
+    bool fixed = true;
+    for (const matmul_batch& b : of)
+      fixed = fixed && b.each.m == s.m && b.each.n == s.n && b.each.k == s.k && b.count == of[0].count;
+    const bool is_double = c.out().type == dtype::float64;
+    const std::size_t element = is_double ? 8 : 4;
+    const bool rows = fixed && !tb && matmul_streams(s.m, s.n, s.k), dots = fixed && tb && !ta && s.m == 1;
+    const bool in_place = fixed && !tb && matmul_strips(s) == 1 && s.n * element >= 128 &&
+                          (s.m < 48 || s.n * s.k * element <= (std::size_t{1} << 18));
+    const bool packs = !rows && !dots && !in_place;
+    if (packs)
+      reserve_scratch((is_double ? matmul_packed_elements<double>(s.n, s.k) : matmul_packed_elements<float>(s.n, s.k)) *
+                      element);
+    if (options_.weights == frozen_weights::int8 && !is_double && !ta && of[0].count == 1)
+      if (const std::byte* const w = weight(c.at[0].input_slots[1])) return quantized_matmul(c, of, w);
+    std::string shape = str_cat({"{", one([](auto& b) { return b.each.m; }), ", ",
+                                 one([](auto& b) { return b.each.n; }), ", ", one([](auto& b) { return b.each.k; })});
+    if (ta || tb) append(shape, {ta ? ", true" : ", false", tb ? ", true" : ", false"});
+    shape += "}";
+    const std::string memory =
+        packs ? str_cat({"reinterpret_cast<", frozen_type(c.out().type), "*>(scratch)"}) : "nullptr";
+    const std::string arrays = str_cat({input(c, 0), ", ", input(c, 1), ", ", output(c)}),
+                      operands = arrays + ", " + memory;
+    if (rows && !ta && of[0].count == 1)
+      return line({"frozen::row_product<", frozen_type(c.out().type), ", ", s.n, ">(", shape, ", ", arrays, ");"});
+    const bool single = fixed && of[0].count == 1 && (!followed || matmul_panels<float>(s, 1, of[0].outer) == 1);
+    if (single) return line({"frozen::product<", frozen_type(c.out().type), ">(", shape, ", ", operands, ");"});
+    line({"frozen::products<", frozen_type(c.out().type), ">({", shape, ", ", one([](auto& b) { return b.count; }),
+          ", ", one([](auto& b) { return b.outer; }), "}, ", followed ? "true, " : "false, ", operands, ");"});
+  }
+
+  /// Writes the product with a quantized matrix: by its integers if it has few rows, otherwise by the floats that they
+  /// stand for.
+  void quantized_matmul(const call& c, const sequence<matmul_batch>& of, const std::byte* w) {
+    const matmul_shape& s = of[0].each;
+    const std::string b = quantize(c.at[0].input_slots[1], w, s.k, s.n, s.transpose_b);
+    const std::string m = size(frozen_number([&](std::size_t q) { return of[q].each.m; }));
+    if (s.m <= 4)
+      return line(
+          {"frozen::quantized_product({", m, ", ", s.n, ", ", s.k, "}, ", input(c, 0), ", ", b, ", ", output(c), ");"});
+    const std::size_t bytes = (s.k * s.n * sizeof(float) + 63) / 64 * 64;
+    reserve_scratch(bytes + matmul_packed_elements<float>(s.n, s.k) * sizeof(float));
+    line({"frozen::dequantize(", b, ", reinterpret_cast<float*>(scratch), ", s.k, ", ", s.n, ", ", s.n, ");"});
+    line({"frozen::product<float>({", m, ", ", s.n, ", ", s.k, "}, ", input(c, 0),
+          ", reinterpret_cast<const float*>(scratch), ", output(c), ", reinterpret_cast<float*>(scratch + ", bytes,
+          "));"});
+  }
+  /// Adds a matrix as integers and scales; returns the expression for both.
+  std::string quantize(std::uint32_t buffer, const std::byte* at, std::size_t rows, std::size_t columns,
+                       bool transposed) {
+    std::string name = padded_filters(buffer);
+    if (name.empty()) {
+      const std::uint32_t of = owner(buffer);
+      name = unique(step_.made->name(of));
+      padded_.push_back({buffer, name});
+      const auto element = [&](std::size_t p, std::size_t j) {
+        float x;
+        __builtin_memcpy(&x, at + 4 * (transposed ? j * rows + p : p * columns + j), sizeof x);
+        return x;
+      };
+      sequence<float> scales;
+      sequence<std::int8_t> integers(rows * columns);
+      for (std::size_t j = 0; j < columns; ++j) {
+        float most = 0;
+        for (std::size_t p = 0; p < rows; ++p)
+          if (const float x = math::abs(element(p, j)); x > most) most = x;
+        scales.push_back(most > 0 ? most / 127 : 1);
+        for (std::size_t p = 0; p < rows; ++p)
+          integers[p * columns + j] = static_cast<std::int8_t>(__builtin_rintf(element(p, j) / scales[j]));
+      }
+      const auto add = [&](const std::string& id, dtype type, const weft::shape& s, const void* data) {
+        add_array(id, of, {type, s}, static_cast<const std::byte*>(data));
+      };
+      add(name, dtype::int8, weft::shape(rows, columns), integers.data());
+      add(unique(name + "_scales"), dtype::float32, weft::shape(columns), scales.data());
+    }
+    return str_cat({"frozen::quantized{", name, ", ", name, "_scales}"});
+  }
+
+  std::string shape_text(const sequence<convolution_shape>& of) const {
+    std::string all;
+    const auto add = [&](auto member) {
+      append(all, {all.empty() ? "{" : ", ", text(frozen_number([&](std::size_t q) { return of[q].*member; }))});
+    };
+    using s = convolution_shape;
+    for (const auto member :
+         {&s::batch, &s::height, &s::width, &s::channels, &s::window_height, &s::window_width, &s::filters,
+          &s::out_height, &s::out_width, &s::stride_height, &s::stride_width, &s::dilation_height, &s::dilation_width,
+          &s::pad_top, &s::pad_bottom, &s::pad_left, &s::pad_right})
+      add(member);
+    if (of[0].counts_padding) all += ", true";
+    return all + "}";
+  }
+  void convolution(const call& c) {
+    needs(image_header);
+    const auto a = attributes_of<convolution_op<float>>(c.node);
+    sequence<convolution_shape> of;
+    for (const prepare_context& p : c.at) of.push_back(shape_of_call<convolution_kind::forward>(p, a));
+    const convolution_shape& s = of[0];
+    const std::size_t element = size_of(c.out().type), columns = static_cast<std::size_t>(s.filters);
+    const std::size_t whole = 128 / element, stride = (columns + whole - 1) / whole * whole;
+    const std::size_t rows = s.filter_elements() / (columns ? columns : 1);
+    const char* const type = frozen_type(c.out().type);
+    const std::size_t image_bytes = (frozen::padded(s).elements() * element + 63) / 64 * 64;
+    std::string filters;
+    const std::byte* const known = weight(c.at[0].input_slots[1]);
+    if (known && options_.weights == frozen_weights::int8 && element == 4) {
+      needs(product_header);
+      filters = str_cat({"reinterpret_cast<float*>(scratch + ", image_bytes, ")"});
+      line({"frozen::dequantize(", quantize(c.at[0].input_slots[1], known, rows, columns, false), ", ", filters, ", ",
+            rows, ", ", columns, ", ", stride, ");"});
+      reserve_scratch(image_bytes + rows * stride * element);
+    } else if (stride == columns) {
+      filters = input(c, 1);
+      reserve_scratch(image_bytes);
+    } else if (const std::uint32_t b = c.at[0].input_slots[1]; known) {
+      filters = padded_filters(b);
+      if (filters.empty()) {
+        const std::uint32_t n = owner(b);
+        filters = unique(step_.made->name(n));
+        padded_.push_back({b, filters});
+        add_array(filters, n, c.declared[1], known, columns, stride);
+      }
+      reserve_scratch(image_bytes);
+    } else {  // computed filters
+      needs(copy_header);
+      filters = str_cat({"reinterpret_cast<", type, "*>(scratch + ", image_bytes, ")"});
+      line({"frozen::copy(weft::shape(", rows, ", ", columns, "), ", input(c, 1), ", {", frozen_dtype(c.out().type),
+            ", {", columns, ", 1}}, ", filters, ", {", frozen_dtype(c.out().type), ", {", stride, ", 1}}, ", element,
+            ");"});
+      reserve_scratch(image_bytes + rows * stride * element);
+    }
+    line({"frozen::convolve<", type, ", ", columns, ">(", shape_text(of), ", ", input(c, 0), ", ", filters, ", ",
+          stride, ", ", output(c), ", reinterpret_cast<", type, "*>(scratch));"});
+  }
+  std::string padded_filters(std::uint32_t b) const {
+    for (const auto& [buffer, name] : padded_)
+      if (buffer == b) return name;
+    return "";
+  }
+  void pool(const call& c, pool_kind kind) {
+    needs(image_header);
+    const auto a = attributes_of<max_pool_op<float>>(c.node);
+    sequence<convolution_shape> of;
+    for (const prepare_context& p : c.at) of.push_back(pooling_of(p, a, kind));
+    line({"frozen::pool<", frozen_type(c.out().type), ", weft::pool_kind::", kind == pool_kind::max ? "max" : "average",
+          ">(", shape_text(of), ", ", input(c, 0), ", ", output(c), ");"});
+  }
+  void softmax(const call& c, bool log) {
+    needs(rows_header);
+    const shape& s = c.out().extents;
+    const frozen_number columns = extent(s[s.rank - 1]);
+    std::string scratch;
+    if (log) {
+      scratch = str_cat({", reinterpret_cast<", frozen_type(c.out().type), "*>(scratch)"});
+      reserve_scratch(static_cast<std::size_t>(columns.at[0]) * size_of(c.out().type));
+    }
+    line({"frozen::", c.node.op->name, "(", input(c, 0), ", ", output(c), ", ", text(elements(s, 0, s.rank - 1)), ", ",
+          text(columns), scratch, ");"});
+  }
+  void normalization(const call& c, bool centred) {
+    needs(rows_header);
+    const shape &x = c.declared[0].extents, &scale = c.declared[1].extents;
+    const double epsilon = attributes_of<layer_normalization_op<float, true>>(c.node).epsilon;
+    line({"frozen::normalize<",
+          frozen_type(c.out().type),
+          ", ",
+          centred ? "true" : "false",
+          ">(",
+          input(c, 0),
+          ", ",
+          input(c, 1),
+          ", ",
+          centred ? input(c, 2) : "nullptr",
+          ", ",
+          output(c),
+          ", ",
+          output(c, 1),
+          ", ",
+          centred ? output(c, 2) : "nullptr",
+          ", ",
+          text(elements(x, 0, x.rank - scale.rank)),
+          ", ",
+          text(elements(scale)),
+          ", ",
+          format_number("%.*g", 17, epsilon),
+          ");"});
+  }
+  void attention(const call& c) {
+    needs(attention_header);
+    const auto a = attributes_of<attention_op<float>>(c.node);
+    const attention_operands o = a.operands();
+    using problem = device::attention_problem;
+    sequence<problem> of;
+    for (const prepare_context& p : c.at) of.push_back(attention_problem_of(p, a));
+    std::string all;
+    const auto add = [&](auto f) {
+      append(all, {all.empty() ? "" : ", ", text(frozen_number([&](std::size_t q) { return f(of[q]); }))});
+    };
+    using m = std::int64_t problem::*;
+    for (const m member : {&problem::batch, &problem::heads, &problem::kv_heads, &problem::queries, &problem::keys,
+                           &problem::width, &problem::value_width})
+      add([=](const problem& s) { return s.*member; });
+    std::string steps;
+    all.swap(steps);
+    for (std::size_t i = 0; i < 4; ++i) add([=](const problem& s) { return s.mask_steps[i]; });
+    all = str_cat({"{", steps, ", {", all, "}, ", of[0].window, ", ", format_number("%.*g", 17, of[0].scale), ", ",
+                   of[0].causal ? "true, " : "false, ", of[0].alibi ? "true, " : "false, ",
+                   of[0].positions_differ ? "true}" : "false}"});
+    const bool is_double = c.out().type == dtype::float64,
+               is_mask = o.mask >= 0 && c.declared[static_cast<std::size_t>(o.mask)].type == dtype::boolean;
+    reserve_scratch(is_double ? 8 * frozen::attention_elements<double>(of[0])
+                              : 4 * frozen::attention_elements<float>(of[0]));
+    const auto given = [&](int k, bool yes) {
+      return k < 0 || !yes ? std::string("nullptr") : input(c, static_cast<std::size_t>(k));
+    };
+    const bool has_logs = step_.made->buffers[c.result[1]].kind != plan::buffer_kind::unused;
+    line({"frozen::attention<",
+          frozen_type(c.out().type),
+          ">(",
+          all,
+          ", ",
+          input(c, 0),
+          ", ",
+          input(c, 1),
+          ", ",
+          input(c, 2),
+          ", ",
+          given(o.mask, !is_mask),
+          ", ",
+          given(o.mask, is_mask),
+          ", ",
+          given(o.lengths, true),
+          ", ",
+          given(o.positions, true),
+          ", ",
+          output(c),
+          ", ",
+          has_logs ? output(c, 1) : "nullptr",
+          ", reinterpret_cast<",
+          frozen_type(c.out().type),
+          "*>(scratch));"});
+  }
+  void argmax(const call& c) {
+    needs(rows_header);
+    const shape& x = c.declared[0].extents;
+    const std::size_t axis = attributes_of<argmax_op<float>>(c.node).axis;
+    line({"frozen::argmax(", input(c, 0), ", ", output(c), ", ", text(elements(x, 0, axis)), ", ",
+          text(extent(x[axis])), ", ", text(elements(x, axis + 1)), ");"});
+  }
+  void gather(const call& c) {
+    needs(rows_header);
+    const shape& x = c.declared[0].extents;
+    const std::size_t axis = attributes_of<gather_op<float>>(c.node).axis;
+    const frozen_number bytes = static_cast<std::int64_t>(size_of(c.out().type));
+    line({"frozen::gather(reinterpret_cast<const std::byte*>(", input(c, 0), "), ", input(c, 1),
+          ", reinterpret_cast<std::byte*>(", output(c), "), ", text(elements(x, 0, axis)), ", ", text(extent(x[axis])),
+          ", ", text(elements(x, axis + 1) * bytes), ", ", text(elements(c.declared[1].extents)), ");"});
+  }
+  void fill(const call& c) {
+    needs(map_header);
+    const std::uint64_t bits = element_bits(literal_value<double>(c.node.literals[0]), c.out().type);
+    line({"frozen::fill(", output(c), ", ", bits, "u, ", size_of(c.out().type), ", ", text(elements(c.out().extents)),
+          ");"});
+  }
+  void range(const call& c) {
+    needs(map_header);
+    const dtype t = c.out().type;
+    const auto literal = [&](std::size_t k) {
+      return frozen_literal(t, reinterpret_cast<const std::byte*>(&c.node.literals[k]));
+    };
+    line({"frozen::range<", frozen_type(t), ">(", literal(0), ", ", literal(1), ", ", output(c), ", ",
+          text(elements(c.out().extents)), ");"});
+  }
+  void copies(const call& c) {
+    needs(copy_header);
+    sequence<strided_copies> of;
+    for (const prepare_context& p : c.at) of.push_back(c.node.op->copies(p));
+    const std::size_t bytes = size_of(of[0].type);
+    for (std::size_t o = 0; of[0].fills && o < c.node.outputs.size(); ++o) {
+      needs(map_header);
+      line({"frozen::fill(", output(c, o), ", ", of[0].fill, "u, ", bytes, ", ",
+            text(elements(c.declared[c.inputs + o].extents)), ");"});
+    }
+    for (std::size_t k = 0; k < of[0].regions.size(); ++k) {
+      const auto sampled = [&](auto f) {
+        return text(frozen_number([&](std::size_t q) {
+          if (of[q].regions.size() != of[0].regions.size()) refuse("its boxes depend on the named extent");
+          return f(of[q].regions[k]);
+        }));
+      };
+      const strided_region& r = of[0].regions[k];
+      std::string extents, from, to;
+      for (std::size_t i = 0; i < r.extents.rank; ++i) {
+        append(extents, {i ? ", " : "", sampled([i](auto& x) { return x.extents[i]; })});
+        append(from, {i ? ", " : "", sampled([i](auto& x) { return x.from_stride()[i]; })});
+        append(to, {i ? ", " : "", sampled([i](auto& x) { return x.to_stride()[i]; })});
+      }
+      line({"frozen::copy(weft::shape(", extents, "), ",
+            plus(input(c, r.from), sampled([](auto& x) { return x.from_offset; })), ", {", frozen_dtype(of[0].type),
+            ", {", from, "}}, ", plus(output(c, r.to), sampled([](auto& x) { return x.to_offset; })), ", {",
+            frozen_dtype(of[0].type), ", {", to, "}}, ", bytes, ");"});
+    }
+  }
+
+  /// A buffer whose array is not its plain elements: padded or as integers.
+  struct padded_array {
+    std::uint32_t buffer;
+    std::string name;
+  };
+  sequence<padded_array> padded_;
+};
+
+}  // namespace weft::detail
+WEFT_COLD_END
+
+#pragma pop_macro("slots")
