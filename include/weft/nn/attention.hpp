@@ -44,12 +44,13 @@ struct mask_does_not_fit
     : mistake<!(X::symbolic && std::is_same_v<value_t<X>, bool> &&
                 detail::mask_fits(dims_t<X>::spec, Query::spec[0], Heads, Query::spec[1], Key::spec[1]))> {};
 
-/// How attention turns queries and keys by their positions: not at all, or by nn::rotary (nn/rotary.hpp).
+/// The rotation of queries and keys by their positions: none by default, or nn::rotary (nn/rotary.hpp).
 template <Element T>
 struct rotary_option {
   double base = 0;
   bool interleaved = false;
-  /// Turns x [batch, heads, steps, width], whose first steps have the positions `first`, [batch], or 0 for a number.
+  /// Turns x [batch, heads, steps, width]. `first` has the position of each first step, [batch]; a plain number means
+  /// 0.
   symbol (*turn)(const rotary_option&, const symbol& x, const symbol& first) = nullptr;
 
   constexpr rotary_option() = default;

@@ -17,8 +17,8 @@ namespace weft::nn {
 ///       auto operator()(const auto& x) const { return dense(x) * gamma(x); }
 ///     };
 ///
-/// The operand only determines the graph, so that it is any node of the model, or the graph itself. The variable is
-/// created by the first call; its name is "gamma/value" in the model. Initialized with 0.
+/// The operand only determines the graph: pass any node of the model, or the graph itself. The first call creates the
+/// variable, which the model names "gamma/value". Initialized with 0.
 template <class D, Element T = float, variable_kind Kind = variable_kind::trained>
 struct weight {
   stored_initializer value_init = init::zeros{};

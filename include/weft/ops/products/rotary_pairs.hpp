@@ -17,7 +17,7 @@ struct rotary_options {
 
 namespace detail {
 
-/// For each feature: the angle of a step, the sign of the other feature of its pair, and whether it is the second one.
+/// For each feature: the angle per step, the sign of the other feature of its pair, and true if it is the second one.
 template <class T>
 struct rotary_pairs {
   sequence<T> rates, signs;
