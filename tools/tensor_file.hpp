@@ -23,6 +23,8 @@
 #include <weft/checkpoint/tensorflow_checkpoint.hpp>
 #include <weft/onnx/file.hpp>
 
+#include "element_types.hpp"
+
 namespace tool {
 
 using namespace weft;
@@ -187,58 +189,16 @@ inline std::unique_ptr<tensor_file> open(const std::string& path) {
   // An ONNX file begins with its ir_version, and a safetensors file with its header's size, which is less than 2^32.
   if (path.ends_with(".onnx") || (begin[0] == 8 && std::memcmp(begin + 4, "\0\0\0", 4) != 0))
     return std::make_unique<onnx_file>(path);
-  std::uint64_t header = 0;
-  for (std::size_t i = 0; i < 8; ++i) header |= std::uint64_t{static_cast<unsigned char>(begin[i])} << 8 * i;
+  const auto header = detail::get_little<std::uint64_t>(begin);
   if (!path.ends_with(".safetensors") && (file.bytes() < 8 || header > file.bytes() - 8))
     throw error(error_code::invalid_argument, "open",
                 {path, " is of no format that weft knows: safetensors, .npy, .npz, .onnx, or a checkpoint"});
   return std::make_unique<safetensors>(path);
 }
 
-/// Calls `f` with an element of the type.
-template <class F>
-auto with_type(dtype type, F f) {
-  switch (type) {
-    case dtype::boolean:
-      return f(bool());
-    case dtype::int8:
-      return f(std::int8_t());
-    case dtype::int16:
-      return f(std::int16_t());
-    case dtype::int32:
-      return f(std::int32_t());
-    case dtype::int64:
-      return f(std::int64_t());
-    case dtype::uint8:
-      return f(std::uint8_t());
-    case dtype::uint16:
-      return f(std::uint16_t());
-    case dtype::uint32:
-      return f(std::uint32_t());
-    case dtype::uint64:
-      return f(std::uint64_t());
-    case dtype::float16:
-      return f(half());
-    case dtype::bfloat16:
-      return f(bfloat16());
-    case dtype::float32:
-      return f(float());
-    default:
-      return f(double());
-  }
-}
-
 template <class T>
 const T* elements_of(const untyped_tensor& t) {
   return reinterpret_cast<const T*>(t.bytes.data());  // memory of operator new is aligned for all of them
-}
-
-template <class T>
-double number(T x) {
-  if constexpr (is_storage_type<T>)
-    return static_cast<double>(static_cast<float>(x));
-  else
-    return static_cast<double>(x);
 }
 
 }  // namespace tool

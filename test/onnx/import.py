@@ -127,6 +127,11 @@ writes("twelve", model(node("Sum", [f"x{i}" for i in range(12)], ["y"]), *(value
        " + x9 + x10 + x11")
 writes("half", model(node("Add", ["x", "h"], ["a"]), node("Exp", ["a"], ["y"]), value(11, "x", [4], 10), value(11, "h", [4], 10),
                      value(12, "y", [4], 10)), "cast<half>(exp(cast<float>(")
+writes("half_grid", model(node("AffineGrid", ["x", "s"], ["y"]), integers("s", [1, 1, 2, 3, 4]), value(11, "x", [1, 3, 4], 10),
+                          value(12, "y", [1, 2, 3, 4, 3], 10), opset=20), "cast<half>(reshape", "cast<float>(x)", "dims<24, 4>, float,")
+writes("half_pool", model(node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1] * 4, dilations=[2, 2]),
+                          value(11, "x", [1, 1, 6, 6], 10), value(12, "y", [1, 1, 4, 4], 10), opset=19),
+       "pad<1, 1, 1>(cast<float>(x))", "{2.0f, 3.0f, 3.0f, 2.0f}", "let(cast<half>(")
 # Trained weights of a product and a bias are a layer; names that hide functions or are keywords get a number.
 writes("dense", model(node("MatMul", ["relu", "fc.weight"], ["h"]), node("Add", ["h", "fc.bias"], ["float"]),
                       floats("fc.weight", [4, 2], [0.0] * 8), floats("fc.bias", [2], [0.0] * 2),

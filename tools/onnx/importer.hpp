@@ -13,10 +13,12 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 #include <weft/onnx/file.hpp>
 
+#include "../element_types.hpp"
 #include "integer.hpp"
 
 /// The importer's form of a graph: values whose types and extents are known, and the C++ text that computes them.
@@ -42,13 +44,19 @@ enum element : int {
 inline bool is_half(int type) { return type == float16 || type == bfloat16; }
 inline bool is_float(int type) { return type == float32 || type == float64 || type == float16 || type == bfloat16; }
 
-/// Returns the C++ name of an element type. Throws unimplemented if Weft does not have it.
-inline std::string cpp_type(int type) {
+/// Returns Weft's type of elements. Throws unimplemented if there is none.
+inline dtype element_type(int type) {
   const auto known = weft::onnx::element_type(type);
   if (!known)
     throw error(error_code::unimplemented, "import",
                 {"elements of type ", weft::onnx::type_name(type), " are not supported"});
-  switch (*known) {
+  return *known;
+}
+
+/// Returns the C++ name of an element type.
+inline std::string cpp_type(int type) {
+  const dtype known = element_type(type);
+  switch (known) {
     case dtype::boolean:
       return "bool";
     case dtype::float32:
@@ -60,7 +68,7 @@ inline std::string cpp_type(int type) {
     case dtype::bfloat16:
       return "bfloat16";
     default:
-      return "std::" + std::string(weft::name(*known)) + "_t";
+      return "std::" + std::string(weft::name(known)) + "_t";
   }
 }
 
@@ -206,35 +214,24 @@ inline std::size_t count_of(const weft::onnx::tensor_value& t) {
   for (const std::int64_t n : t.extents) count *= static_cast<std::size_t>(n);
   return count;
 }
-/// Returns an element of any type that Weft has. Large 64-bit integers lose digits.
+/// Returns an element as a number. Large 64-bit integers lose digits.
 inline double number_at(const weft::onnx::tensor_value& t, std::size_t i) {
-  switch (weft::onnx::element_type(t.type).value_or(dtype::float32)) {
-    case dtype::boolean:
-    case dtype::uint8:
-      return element_at<std::uint8_t>(t, i);
-    case dtype::int8:
-      return element_at<std::int8_t>(t, i);
-    case dtype::int16:
-      return element_at<std::int16_t>(t, i);
-    case dtype::uint16:
-      return element_at<std::uint16_t>(t, i);
-    case dtype::int32:
-      return element_at<std::int32_t>(t, i);
-    case dtype::uint32:
-      return element_at<std::uint32_t>(t, i);
-    case dtype::int64:
-      return static_cast<double>(element_at<std::int64_t>(t, i));
-    case dtype::uint64:
-      return static_cast<double>(element_at<std::uint64_t>(t, i));
-    case dtype::float16:
-      return static_cast<double>(static_cast<float>(element_at<weft::half>(t, i)));
-    case dtype::bfloat16:
-      return static_cast<double>(static_cast<float>(element_at<weft::bfloat16>(t, i)));
-    case dtype::float64:
-      return element_at<double>(t, i);
-    default:
-      return static_cast<double>(element_at<float>(t, i));
-  }
+  return with_type(element_type(t.type), [&]<class T>(T) {
+    // A file's bytes of a boolean can be other than 0 and 1.
+    using stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;
+    return tool::number(element_at<stored>(t, i));
+  });
+}
+
+/// Appends an element to the bytes of a tensor.
+template <class T>
+void append_element(std::vector<std::byte>& bytes, const T& element) {
+  const auto* const at = reinterpret_cast<const std::byte*>(&element);
+  bytes.insert(bytes.end(), at, at + sizeof element);
+}
+/// Appends a number as an element of the type.
+inline void append_number(std::vector<std::byte>& bytes, int type, double number) {
+  with_type(element_type(type), [&]<class T>(T) { append_element(bytes, element_of<T>(number)); });
 }
 
 /// Returns true if all elements are known to be 0.
@@ -266,7 +263,7 @@ inline std::string literal(int type, double x) {
 /// Returns element i of a tensor as C++ writes it in a tensor's list of elements.
 inline std::string element_text(const weft::onnx::tensor_value& t, std::size_t i) {
   if (t.type == int64) return digits(element_at<std::int64_t>(t, i));
-  if (weft::onnx::element_type(t.type) == dtype::uint64) return digits(element_at<std::uint64_t>(t, i)) + "u";
+  if (element_type(t.type) == dtype::uint64) return digits(element_at<std::uint64_t>(t, i)) + "u";
   return literal(t.type, number_at(t, i));
 }
 
@@ -535,7 +532,7 @@ class call {
   std::set<std::string, std::less<>> seen_ = {"consumed_inputs"};
 };
 
-/// The row of an operator/// Returns the row of an operator; null if there is none.
+/// Returns the row of an operator; null if there is none.
 const row* find_row(const std::string& op, std::int64_t opset);
 /// Calls f(row) for all rows.
 void for_each_row(const std::function<void(const row&)>& f);

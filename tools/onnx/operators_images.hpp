@@ -263,8 +263,10 @@ inline void affine_grid_of(call& c) {
           places.push_back(each);
   const std::int64_t all = counts[0] * counts[1] * counts[2];
   c.need_header("ops/products/tensordot.hpp");
-  c.text = reshape_text(result, "broadcast_matmul(" + constant_text(c, "places", {all, 4}, places, c.operand(0).type) +
-                                    ", transpose<0, 2, 1>({0}))");
+  c.text = reshape_text(
+      result, "broadcast_matmul(" +
+                  constant_text(c, "places", {all, 4}, places, c.operand(0).type == float64 ? float64 : float32) +
+                  ", transpose<0, 2, 1>({0}))");
 }
 
 inline void roi_aligned(call& c) {
@@ -509,7 +511,7 @@ inline void pooled_powers_globally(call& c) {
 }
 
 inline constexpr row image_rows[] = {
-    {"AffineGrid", {affine_grid_of}, "affine_grid broadcast_matmul"},
+    {"AffineGrid", {affine_grid_of, layout::plain, true}, "affine_grid broadcast_matmul"},
     {"CenterCropPad", {cropped_or_padded, layout::own}, "pad slice"},
     {"Col2Im", {summed_columns}, "fold unfold_options size2d", "ops/images/unfold.hpp"},
     {"DepthToSpace",

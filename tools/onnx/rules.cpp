@@ -111,23 +111,13 @@ void convert_constant(call& c, int to) {
     c.out[0]->parameter = x.parameter;
     return;
   }
-  if (!from || !is_float(to) || weft::size_of(*onnx::element_type(x.type)) == 8) return;
+  if (!from || !is_float(to) || weft::size_of(element_type(x.type)) == 8) return;
   auto& t = c.to.new_constant();
   t.name = from->name;
   t.type = to;
   t.extents = from->extents;
   std::vector<std::byte> bytes;
-  const auto put = [&](auto number) {
-    const auto* const at = reinterpret_cast<const std::byte*>(&number);
-    bytes.insert(bytes.end(), at, at + sizeof number);
-  };
-  for (std::size_t i = 0; i < count_of(*from); ++i) {
-    const double number = number_at(*from, i);
-    if (to == float64) put(number);
-    if (to == float32) put(static_cast<float>(number));
-    if (to == float16) put(weft::half(static_cast<float>(number)));
-    if (to == bfloat16) put(weft::bfloat16(static_cast<float>(number)));
-  }
+  for (std::size_t i = 0; i < count_of(*from); ++i) append_number(bytes, to, number_at(*from, i));
   t.own(std::move(bytes));
   set_constant(*c.out[0], t);
   c.out[0]->parameter = x.parameter;
@@ -691,10 +681,12 @@ void convolved_back(call& c) {
 namespace {
 
 /// A pool as strided slices, along one axis after the other: of integers, with dilations, or with windows that count
-/// their borders in part. `element` is the text of an element's part in the result, with `{0}`.
-void pool_by_slices(call& c, const window_shape& w, bool maxima, bool count, const std::string& element) {
+/// their borders in part. `type` is the type in which it is computed, and `element` the text of an element's part in
+/// the result, with `{0}`.
+void pool_by_slices(call& c, const window_shape& w, bool maxima, bool average, bool count, int type,
+                    const std::string& element) {
   const value& x = c.operand(0);
-  const std::string border = maxima ? literal(x.type, is_float(x.type) ? -INFINITY : x.type == int8 ? -128 : 0) : "";
+  const std::string border = maxima ? literal(type, is_float(type) ? -INFINITY : type == int8 ? -128 : 0) : "";
   std::string text = element;
   std::vector<std::string> divisors;
   double divisor = 1;
@@ -749,11 +741,11 @@ void pool_by_slices(call& c, const window_shape& w, bool maxima, bool count, con
     if (equal)
       divisor *= counts.empty() ? 1 : counts[0];
     else if (!maxima)
-      divisors.push_back(constant_text(c, "counts", column, counts, x.type));
+      divisors.push_back(constant_text(c, "counts", column, counts, type));
   }
-  if (divisor != 1) divisors.push_back(literal(x.type, divisor));
+  if (divisor != 1) divisors.push_back(literal(type, divisor));
   c.text = text;
-  if (maxima || element != "{0}") return;
+  if (!average) return;
   for (const std::string& each : divisors) c.text += " / " + each;
 }
 
@@ -784,12 +776,14 @@ void pooled(call& c) {
     by_slices |= w.dilations[i] != 1 || w.before[i] >= w.extents[i] || w.after[i] >= w.extents[i];
   if (by_slices) {
     if (c.out.size() > 1) c.refuse("its indices are read, but it has dilations, or elements that are integers");
-    const std::string power = p == 1   ? "abs({0})"
-                              : p == 2 ? "square({0})"
-                                       : "pow(abs({0}), " + literal(x.type, p) + ")";
-    pool_by_slices(c, w, !average && !powers, count, powers ? power : "{0}");
+    const int type = is_half(x.type) ? static_cast<int>(float32) : x.type;
+    const std::string element = widened(c, 0), power = p == 1   ? "abs(" + element + ")"
+                                                       : p == 2 ? "square(" + element + ")"
+                                                                : "pow(abs(" + element + "), " + literal(type, p) + ")";
+    pool_by_slices(c, w, !average && !powers, average, count, type, powers ? power : element);
     if (powers && p != 1)
-      c.text = p == 2 ? "sqrt(" + c.text + ")" : "pow(" + c.text + ", " + literal(x.type, 1 / p) + ")";
+      c.text = p == 2 ? "sqrt(" + c.text + ")" : "pow(" + c.text + ", " + literal(type, 1 / p) + ")";
+    c.text = narrowed(x.type, c.text);
     return;
   }
   const bool counted = average && count && w.padded();
@@ -1229,10 +1223,7 @@ void constant_of(call& c) {
   const bool reals = c.has_attribute("value_floats") || c.has_attribute("value_float");
   const bool many = c.has_attribute("value_floats") || c.has_attribute("value_ints");
   std::vector<std::byte> bytes;
-  const auto put = [&](const auto& x) {
-    const auto* at = reinterpret_cast<const std::byte*>(&x);
-    bytes.insert(bytes.end(), at, at + sizeof x);
-  };
+  const auto put = [&](const auto& x) { append_element(bytes, x); };
   if (const auto* a = c.find("value_floats"))
     for (const float f : a->floats) put(f);
   else if (const auto* b = c.find("value_float"))

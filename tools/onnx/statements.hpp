@@ -48,16 +48,7 @@ inline weft::onnx::tensor_value& new_tensor(call& c, const std::string& name, co
   t.type = type;
   t.extents = extents;
   std::vector<std::byte> bytes;
-  const auto put = [&](auto x) {
-    const auto* const at = reinterpret_cast<const std::byte*>(&x);
-    bytes.insert(bytes.end(), at, at + sizeof x);
-  };
-  for (const double x : numbers) {
-    if (type == float32) put(static_cast<float>(x));
-    if (type == float64) put(x);
-    if (type == int32) put(static_cast<std::int32_t>(x));
-    if (type == int64) put(static_cast<std::int64_t>(x));
-  }
+  for (const double x : numbers) append_number(bytes, type, x);
   t.own(std::move(bytes));
   return t;
 }

@@ -433,7 +433,7 @@ void write_weights(const importer& of, const std::string& path) {
   std::vector<weft::named_tensor> tensors;
   for (const member& m : of.members)
     for (const weight& w : m.weights) {
-      const dtype type = weft::onnx::element_type(w.from->type).value();
+      const dtype type = element_type(w.from->type);
       const std::size_t size = weft::size_of(type);
       const void* data = w.from->bytes.data();
       if (!std::is_sorted(w.order.begin(), w.order.end())) {
