@@ -3,12 +3,14 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <weft/checkpoint/npy.hpp>
+#include <weft/encoding/file.hpp>
 
 #include "write.hpp"
 
 namespace tool::importer {
+
+using weft::detail::atomic_file;
 
 weft::onnx::tensor_value read_constant(const std::string& file) {
   auto t = weft::read_npy<weft::untyped_tensor>(file);
@@ -19,43 +21,6 @@ weft::onnx::tensor_value read_constant(const std::string& file) {
   value.own({bytes, bytes + t.bytes.size()});
   return value;
 }
-
-namespace {
-
-/// A file that appears under its name when it is complete.
-class text_file {
- public:
-  text_file(std::string path, const std::string& text) : path_(std::move(path)) {
-    std::ofstream out(path_ + ".new", std::ios::binary);
-    out << text;
-    out.close();
-    if (!out) fail();
-  }
-  text_file(const text_file&) = delete;
-  text_file& operator=(const text_file&) = delete;
-  ~text_file() {
-    std::error_code ignored;
-    if (!done_) std::filesystem::remove(path_ + ".new", ignored);
-  }
-  void rename() {
-    std::error_code failed;
-    std::filesystem::rename(path_ + ".new", path_, failed);
-    if (failed) fail();
-    done_ = true;
-  }
-
- private:
-  [[noreturn]] void fail() {
-    std::error_code ignored;
-    std::filesystem::remove(path_ + ".new", ignored);
-    throw error(error_code::unavailable, "import", {path_, " cannot be written"});
-  }
-
-  std::string path_;
-  bool done_ = false;
-};
-
-}  // namespace
 
 void import_file(options o) {
   if (o.folder.empty()) throw error(error_code::invalid_argument, "import", "--out needs the name of a folder");
@@ -72,16 +37,18 @@ void import_file(options o) {
   const weft::onnx::model model = weft::onnx::read_model(o.file);
   importer all(model, o);
   all.run();
-  const std::string header = header_text(all);
+  const std::string header = header_text(all), program = o.program ? program_text(all) : "";
   std::error_code failed;
   std::filesystem::create_directories(o.folder, failed);
   const std::string base = o.folder + "/" + o.name;
-  text_file written(base + ".hpp", header);
-  std::optional<text_file> program;
-  if (o.program) program.emplace(base + ".cpp", program_text(all));
+  // The files appear under their names when all of them are complete.
+  atomic_file header_file(base + ".hpp", header.size());
+  header_file.write(header.data(), header.size());
+  std::optional<atomic_file> program_file;
+  if (o.program) program_file.emplace(base + ".cpp", program.size()).write(program.data(), program.size());
   write_weights(all, base + ".safetensors");
-  if (program) program->rename();
-  written.rename();
+  if (program_file) program_file->commit();
+  header_file.commit();
   std::printf("%s.hpp: %zu layers and variables\n", base.c_str(), all.members.size());
 }
 
