@@ -96,6 +96,8 @@ struct value {
 
   std::size_t rank() const { return extents.size(); }
   bool known() const { return constant || elements; }
+  /// Returns true for values that a layer can hold as its weights.
+  bool trained() const { return constant && parameter; }
   bool scalar() const {
     for (const integer& n : extents)
       if (!n.is(1)) return false;
@@ -357,7 +359,6 @@ class importer : public body {
   /// lambda returns `first_result`, if there is one, and all from number `skipped` on, in a tuple if asked.
   std::string lambda(const weft::onnx::graph& g, const std::vector<value*>& arguments, std::vector<value*>& results,
                      bool tuple = false, const std::string& first_result = "", std::size_t skipped = 0);
-  const std::string& any_input() const { return first_input; }
   /// Returns true if the channels of the value should be last: convolutions read or compute it.
   bool wants_channels_last(const value& v) const { return last_.count(v.name) > 0; }
   /// Returns the value, or its copy in the block that is being imported.

@@ -230,7 +230,7 @@ inline void recurred(call& c) {
       if (c.has(i)) c.in[i] = nullptr;
   bool constants = usual && x.type == float32 && !x.known() && c.has(5) == (c.has(6) || (!r.lstm && c.has(5)));
   for (const std::size_t i : {1u, 2u, 3u, 7u})
-    if (c.has(i)) constants &= c.in[i]->constant && c.in[i]->parameter;
+    if (c.has(i)) constants &= c.in[i]->trained();
   std::vector<std::vector<std::string>> parts;  // of both directions: states, last state, last cell
   for (std::size_t d = 0; d < directions; ++d) {
     const bool reverse = d == 1 || direction == "reverse";

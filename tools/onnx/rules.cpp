@@ -73,7 +73,7 @@ void broadcast_extents(call& c) {
   if (c.from.op_type != "Add" || c.in.size() != 2) return;
   for (const std::size_t i : {0u, 1u}) {
     const value &product = *c.in[i], &bias = *c.in[1 - i];
-    if (product.layer.empty() || product.uses != 1 || !bias.constant || !bias.parameter || bias.rank() != 1 ||
+    if (product.layer.empty() || product.uses != 1 || !bias.trained() || bias.rank() != 1 ||
         !(bias.extents[0] == product.extents.back()) || bias.type != product.type)
       continue;
     member& dense = c.to.find_member(product.layer);
@@ -313,7 +313,7 @@ void multiplied(call& c) {
   const integer &k = a.extents.back(), &n = b.extents[b.rank() > 1 ? b.rank() - 2 : 0];
   if (!(k == n)) c.refuse("operand 0 has " + k.text(true) + " columns, but operand 1 has " + n.text(true) + " rows");
   c.result(0, extents);
-  if (b.constant && b.parameter && b.rank() == 2 && a.rank() > 1 && b.uses == 1 && !a.known() &&
+  if (b.trained() && b.rank() == 2 && a.rank() > 1 && b.uses == 1 && !a.known() &&
       (b.type == float32 || b.type == float64)) {
     const std::string type = b.type == float32 ? ">" : ", " + k.text() + ", double>";
     const std::string name = c.layer("nn::dense<" + b.extents[1].text() + type, ".use_bias = false",
@@ -341,9 +341,8 @@ void gemm_of(call& c) {
   if (c.opset < 7) c.number("broadcast", 0);
   c.result(0, {a.extents[ta ? 1 : 0], b.extents[tb ? 0 : 1]});
   const integer& n = b.extents[tb ? 0 : 1];
-  const bool bias_fits =
-      !c.has(2) || (c.in[2]->constant && c.in[2]->parameter && c.in[2]->rank() == 1 && c.in[2]->extents[0] == n);
-  if (b.constant && b.parameter && bias_fits && !ta && alpha == 1 && beta == 1 && !a.known() &&
+  const bool bias_fits = !c.has(2) || (c.in[2]->trained() && c.in[2]->rank() == 1 && c.in[2]->extents[0] == n);
+  if (b.trained() && bias_fits && !ta && alpha == 1 && beta == 1 && !a.known() &&
       (b.type == float32 || b.type == float64)) {
     std::vector<weight> weights{permuted_weight("weights", b, tb ? std::vector<int>{1, 0} : std::vector<int>{0, 1})};
     if (c.has(2)) weights.push_back(permuted_weight("bias", *c.in[2], {0}));
@@ -409,6 +408,16 @@ struct window_shape {
   }
 };
 
+/// Refuses windows, strides and dilations below 1, other numbers below 0, and numbers above 2^30.
+void check_range(call& c, const window_shape& w, std::initializer_list<const std::vector<std::int64_t>*> others) {
+  const auto check = [&](const std::vector<std::int64_t>& list, std::int64_t least) {
+    for (const std::int64_t n : list)
+      if (n < least || n > (1 << 30)) c.refuse("its windows, strides, dilations and pads must be positive");
+  };
+  for (const auto* list : {&w.extents, &w.strides, &w.dilations}) check(*list, 1);
+  for (const auto* list : others) check(*list, 0);
+}
+
 window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
   const value& x = c.operand(0);
   const std::size_t axes = x.rank() - 2;
@@ -416,16 +425,12 @@ window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
   w.extents = std::move(extents);
   w.strides = c.list("strides", std::vector<std::int64_t>(axes, 1));
   w.dilations = c.list("dilations", std::vector<std::int64_t>(axes, 1));
-  std::vector<std::int64_t> pads = c.list("pads", std::vector<std::int64_t>(2 * axes, 0));
+  const std::vector<std::int64_t> pads = c.list("pads", std::vector<std::int64_t>(2 * axes, 0));
   const std::string automatic = c.word_of("auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"});
   const bool ceil = c.number("ceil_mode", 0) != 0;
   if (w.extents.size() != axes || w.strides.size() != axes || w.dilations.size() != axes || pads.size() != 2 * axes)
     c.refuse("the windows do not have " + std::to_string(axes) + " axes");
-  const auto too_large = [](std::int64_t n) { return n < 0 || n > (1 << 30); };
-  for (const auto* list : {&w.extents, &w.strides, &w.dilations, &pads})
-    for (const std::int64_t n : *list)
-      if (too_large(n) || (list != &pads && n == 0))
-        c.refuse("its windows, strides, dilations and pads must be positive");
+  check_range(c, w, {&pads});
   bool is_same = true;
   for (std::size_t i = 0; i < axes; ++i) {
     const integer& n = x.extents[2 + i];
@@ -472,9 +477,13 @@ window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
 
 namespace {
 
-/// Returns the text of a function of each group of channels and its filters. `filters`: the first extent of a group's.
-template <class F>
-std::string by_groups(call& c, std::int64_t groups, const integer& filters, F text_of) {
+/// Returns the text of a convolution, `conv3d<...>`, of each group of channels and its filters, whose axes `turned`
+/// puts in Weft's order. `filters`: the first extent of a group's.
+std::string by_groups(call& c, std::int64_t groups, const integer& filters, const std::string& convolution,
+                      const std::string& turned) {
+  const auto text_of = [&](const std::string& x, const std::string& by) {
+    return convolution + "(" + x + ", " + turned + "(" + by + "))";
+  };
   if (groups == 1) return text_of("{0}", "{1}");
   if (groups > 64) c.refuse("more than 64 groups are not supported");
   const std::string x = named(c, 0), by = named(c, 1, "filters"), last = std::to_string(c.rank() - 1);
@@ -487,6 +496,42 @@ std::string by_groups(call& c, std::int64_t groups, const integer& filters, F te
     text += (g > 0 ? ", " : "") + text_of(part(last, channels, x), part("0", filters, by));
   }
   return "concat<" + last + ">(" + text + ")";
+}
+
+/// The parts that Conv and ConvTranspose have in common.
+struct convolution_parts {
+  std::size_t axes;  ///< of the images
+  std::int64_t groups;
+  std::vector<std::int64_t> kernel;  ///< the extents of the windows
+  std::vector<int> order;            ///< of the filters' axes: [a, b, height, width] becomes [height, width, b, a]
+  bool trained;                      ///< filters and bias are parameters of the model
+};
+convolution_parts parts_of_convolution(call& c) {
+  const value &x = c.operand(0), &filters = c.operand(1);
+  if (x.rank() < 3 || x.rank() > 5 || filters.rank() != x.rank()) c.refuse("images must have 1 to 3 spatial axes");
+  convolution_parts p{x.rank() - 2, c.number("group", 1), {}, std::vector<int>(x.rank()), false};
+  if (p.groups < 1 || p.groups > (1 << 20)) c.refuse("group must be from 1 to 2^20");
+  const integers spatial(filters.extents.begin() + 2, filters.extents.end());
+  if (!all_numbers(spatial)) c.refuse("the extents of the windows must be numbers");
+  p.kernel = numbers_of(spatial);
+  if (c.list("kernel_shape", p.kernel) != p.kernel) c.refuse("kernel_shape differs from the extents of the filters");
+  std::iota(p.order.begin(), p.order.end() - 2, 2);
+  p.order[p.axes] = 1, p.order[p.axes + 1] = 0;
+  p.trained = filters.trained() && (!c.has(2) || c.in[2]->trained());
+  return p;
+}
+
+struct option_text {
+  const char* member;
+  std::string text, otherwise;
+};
+/// Returns the members of options whose texts differ from their defaults: `.stride = 2, .dilation = 3`.
+std::string options_text(std::initializer_list<option_text> all) {
+  std::string options;
+  for (const option_text& each : all)
+    if (each.text != each.otherwise)
+      options += (options.empty() ? "." : ", .") + std::string(each.member) + " = " + each.text;
+  return options;
 }
 
 /// Sequences as images of one row.
@@ -511,15 +556,8 @@ void convolved_groups_of_sequences(call& c, window_shape w, std::int64_t groups)
 }  // namespace
 
 void convolved(call& c) {
+  const auto [axes, groups, kernel, order, trained] = parts_of_convolution(c);
   value &x = c.operand(0), &filters = c.operand(1);
-  const std::size_t axes = x.rank() - 2;
-  if (x.rank() < 3 || x.rank() > 5 || filters.rank() != x.rank()) c.refuse("images must have 1 to 3 spatial axes");
-  const std::int64_t groups = c.number("group", 1);
-  if (groups < 1 || groups > (1 << 20)) c.refuse("group must be from 1 to 2^20");
-  const integers spatial(filters.extents.begin() + 2, filters.extents.end());
-  if (!all_numbers(spatial)) c.refuse("the extents of the windows must be numbers");
-  const std::vector<std::int64_t> kernel = numbers_of(spatial);
-  if (c.list("kernel_shape", kernel) != kernel) c.refuse("kernel_shape differs from the extents of the filters");
   if (!(filters.extents[1] * integer(groups) == x.extents[1]))
     c.refuse("the filters read " + (filters.extents[1] * integer(groups)).text(true) +
              " channels, but the images have " + x.extents[1].text(true));
@@ -533,32 +571,20 @@ void convolved(call& c) {
       axes == 2 && groups > 1 && x.extents[1].is(groups) && filters.extents[1].is(1) && filters.extents[0].is_number();
   if (groups > 1 && axes == 1) return convolved_groups_of_sequences(c, w, groups);
   const std::string name = depthwise ? "depthwise_conv2d" : groups > 1 && axes == 2 ? "grouped_conv2d" : "conv" + rank;
-  std::string options;
-  const auto option = [&](const char* member, const std::string& text, const char* otherwise) {
-    if (text != otherwise) options += (options.empty() ? "." : ", .") + std::string(member) + " = " + text;
-  };
-  option("stride", w.size(w.strides), "1");
-  option("pad", w.padding(), axes == 3 ? "padding3d::same" : "padding::same");
-  option("dilation", w.size(w.dilations), "1");
-  options = options.empty() ? "" : "conv" + rank + "_options{" + options + "}";
+  std::string options = options_text({{"stride", w.size(w.strides), "1"},
+                                      {"pad", w.padding(), axes == 3 ? "padding3d::same" : "padding::same"},
+                                      {"dilation", w.size(w.dilations), "1"}});
+  if (!options.empty()) options = "conv" + rank + "_options{" + options + "}";
   if (name != "conv2d") c.need_header((axes != 2 ? "ops/images/conv" + rank : "ops/images/" + name) + ".hpp");
-  // [out, in, height, width] to [height, width, in, out]; for depthwise filters, to [height, width, channels,
-  // multiplier].
-  std::vector<int> order(x.rank());
-  std::iota(order.begin(), order.end() - 2, 2);
-  order[axes] = 1, order[axes + 1] = 0;
   const bool has_bias = c.has(2);
+  const std::string turned = "transpose<" + joined(order) + ">";
   if (groups > 1 && axes == 3) {
-    c.text = by_groups(c, groups, floor_quotient(filters.extents[0], integer(groups)),
-                       [&](const std::string& of, const std::string& by) {
-                         return "conv3d<" + options + ">(" + of + ", transpose<" + joined(order) + ">(" + by + "))";
-                       }) +
-             (has_bias ? " + {2}" : "");
+    c.text =
+        by_groups(c, groups, floor_quotient(filters.extents[0], integer(groups)), "conv3d<" + options + ">", turned) +
+        (has_bias ? " + {2}" : "");
     return;
   }
-  const bool constants =
-      filters.constant && filters.parameter && (!has_bias || (c.in[2]->constant && c.in[2]->parameter));
-  if (constants && !x.known() && (x.type == float32)) {
+  if (trained && !x.known() && x.type == float32) {
     std::vector<weight> weights{permuted_weight("weights", filters, order)};
     std::string sizes = w.size(kernel) + ", ";
     if (depthwise) {
@@ -578,7 +604,7 @@ void convolved(call& c) {
             has_bias ? "" : ".use_bias = false", weights);
     return;
   }
-  std::string filter = "transpose<" + joined(order) + ">({1})";
+  std::string filter = turned + "({1})";
   if (depthwise) {
     const std::int64_t multiplier = filters.extents[0].number() / groups;
     filter = "transpose<2, 3, 0, 1>(reshape<dims<" +
@@ -592,15 +618,9 @@ void convolved(call& c) {
 
 /// The filters of a transposed convolution are [in, out, ...].
 void convolved_back(call& c) {
+  const auto [axes, groups, kernel, order, trained] = parts_of_convolution(c);
+  const std::vector<std::int64_t> ones(axes, 1), none(axes, 0);
   value &x = c.operand(0), &filters = c.operand(1);
-  const std::size_t axes = x.rank() - 2;
-  if (x.rank() < 3 || x.rank() > 5 || filters.rank() != x.rank()) c.refuse("images must have 1 to 3 spatial axes");
-  const std::int64_t groups = c.number("group", 1);
-  if (groups < 1 || groups > (1 << 20)) c.refuse("group must be from 1 to 2^20");
-  const integers spatial(filters.extents.begin() + 2, filters.extents.end());
-  if (!all_numbers(spatial)) c.refuse("the extents of the windows must be numbers");
-  const std::vector<std::int64_t> kernel = numbers_of(spatial), ones(axes, 1), none(axes, 0);
-  if (c.list("kernel_shape", kernel) != kernel) c.refuse("kernel_shape differs from the extents of the filters");
   if (!(filters.extents[0] == x.extents[1])) c.refuse("the filters and the images have different numbers of channels");
   window_shape w;
   w.extents = kernel;
@@ -613,12 +633,7 @@ void convolved_back(call& c) {
   if (w.strides.size() != axes || w.dilations.size() != axes || more.size() != axes || pads.size() != 2 * axes ||
       (!wanted.empty() && wanted.size() < axes))
     c.refuse("the windows do not have " + std::to_string(axes) + " axes");
-  const auto bad = [](std::int64_t n) { return n < 0 || n > (1 << 30); };
-  for (const std::vector<std::int64_t>* list :
-       {&std::as_const(w.extents), &std::as_const(w.strides), &std::as_const(w.dilations), &pads, &std::as_const(more)})
-    for (const std::int64_t n : *list)
-      if (bad(n) || (n == 0 && list != &pads && list != &more))
-        c.refuse("its windows, strides, dilations and pads must be positive");
+  check_range(c, w, {&pads, &more});
   integers extents{x.extents[0], filters.extents[1] * integer(groups)};
   for (std::size_t i = 0; i < axes; ++i) {
     const std::int64_t step = w.strides[i], reach = (kernel[i] - 1) * w.dilations[i] + 1;
@@ -645,23 +660,15 @@ void convolved_back(call& c) {
   }
   c.result(0, extents, true);
   const std::string rank = std::to_string(axes) + "d", name = "conv" + rank + "_transpose";
-  std::string options;
-  const auto option = [&](const char* member, const std::string& text, const char* otherwise) {
-    if (text != otherwise) options += (options.empty() ? "." : ", .") + std::string(member) + " = " + text;
-  };
-  option("stride", w.size(w.strides), "1");
-  option("pad", w.padding(), "");
-  option("output_padding", w.size(more), "0");
-  option("dilation", w.size(w.dilations), "1");
-  options = name + "_options{" + options + "}";
+  const std::string options = name + "_options{" +
+                              options_text({{"stride", w.size(w.strides), "1"},
+                                            {"pad", w.padding(), ""},
+                                            {"output_padding", w.size(more), "0"},
+                                            {"dilation", w.size(w.dilations), "1"}}) +
+                              "}";
   c.need_header("ops/images/" + (axes == 3 ? "conv3d" : name) + ".hpp");
-  std::vector<int> order(x.rank());
-  std::iota(order.begin(), order.end() - 2, 2);
-  order[axes] = 1, order[axes + 1] = 0;
   const bool has_bias = c.has(2), fits = std::all_of(zeros.begin(), zeros.end(), [](auto n) { return n == 0; });
-  const bool constants =
-      filters.constant && filters.parameter && (!has_bias || (c.in[2]->constant && c.in[2]->parameter));
-  if (constants && fits && groups == 1 && axes < 3 && !x.known() && x.type == float32) {
+  if (trained && fits && groups == 1 && axes < 3 && !x.known() && x.type == float32) {
     std::vector<weight> weights{permuted_weight("weights", filters, order)};
     if (has_bias) weights.push_back(permuted_weight("bias", *c.in[2], {0}));
     c.need_header("nn/" + name + ".hpp");
@@ -669,10 +676,8 @@ void convolved_back(call& c) {
             has_bias ? "" : ".use_bias = false", weights);
     return;
   }
-  std::string text = by_groups(
-      c, groups, floor_quotient(x.extents[1], integer(groups)), [&](const std::string& of, const std::string& by) {
-        return name + "<" + options + ">(" + of + ", transpose<" + joined(order) + ">(" + by + "))";
-      });
+  std::string text = by_groups(c, groups, floor_quotient(x.extents[1], integer(groups)), name + "<" + options + ">",
+                               "transpose<" + joined(order) + ">");
   for (std::size_t i = 0; i < axes; ++i)
     if (zeros[i] > 0) text = "pad<" + std::to_string(i + 1) + ", 0, " + std::to_string(zeros[i]) + ">(" + text + ")";
   c.text = text + (has_bias ? " + {2}" : "");
@@ -853,7 +858,7 @@ void batch_normalized(call& c) {
   if (c.opset < 7) c.number("is_test", 1);
   if (c.out.size() > (training ? 3u : 1u)) c.refuse("its further results are read");
   bool constants = x.extents[1].is_number() && !x.known() && (x.type == float32 || x.type == float64);
-  for (const std::size_t i : {1u, 2u, 3u, 4u}) constants &= c.operand(i).constant && c.in[i]->parameter;
+  for (const std::size_t i : {1u, 2u, 3u, 4u}) constants &= c.operand(i).trained();
   // A model that was exported for training becomes a layer, whose mode decides.
   if (training && !(constants && c.out.size() == 1)) {
     std::vector<std::size_t> axes;
@@ -904,8 +909,7 @@ void layer_normalized(call& c) {
     return;
   }
   const auto exact = digits(static_cast<float>(epsilon));
-  const bool constants =
-      c.operand(1).constant && c.in[1]->parameter && c.has(2) && c.in[2]->constant && c.in[2]->parameter;
+  const bool constants = c.operand(1).trained() && c.has(2) && c.in[2]->trained();
   const std::size_t axes = x.rank() - axis;
   const auto has_axes = [&](std::size_t i) {
     const integers& e = c.operand(i).extents;
@@ -1079,7 +1083,7 @@ void gathered(call& c) {
   extents.insert(extents.end(), indices.extents.begin(), indices.extents.end());
   extents.insert(extents.end(), x.extents.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.extents.end());
   c.result(0, extents);
-  if (x.constant && x.parameter && x.rank() == 2 && axis == 0 && x.uses == 1 && !indices.known() && x.type == float32) {
+  if (x.trained() && x.rank() == 2 && axis == 0 && x.uses == 1 && !indices.known() && x.type == float32) {
     c.layer("nn::embedding<" + x.extents[0].text() + ", " + x.extents[1].text() + ">", "",
             {permuted_weight("table", x, {0, 1})});
     c.text.replace(c.text.find("{0}"), 3, "{1}");
