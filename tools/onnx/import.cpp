@@ -26,9 +26,7 @@ void import_file(options o) {
   if (o.folder.empty()) throw error(error_code::invalid_argument, "import", "--out needs the name of a folder");
   const bool is_given = !o.name.empty();
   const std::string given = is_given ? o.name : std::filesystem::path(o.file).stem().string();
-  o.name = given;
-  for (char& c : o.name)
-    if (!is_word(c)) c = '_';
+  o.name = with_underscores(given);
   if (o.name.empty() || (o.name[0] >= '0' && o.name[0] <= '9')) o.name = "model_" + o.name;
   if (!can_be_namespace(o.name)) o.name += "_model";
   if (is_given && o.name != given)

@@ -72,9 +72,7 @@ std::string scope_of(const onnx::node& n) {
 }
 
 std::string importer::name_for(std::string text) {
-  text = lower_snake(text);
-  for (char& c : text)
-    if (!is_word(c)) c = '_';
+  text = with_underscores(lower_snake(text));
   while (text.find("__") != text.npos) text.erase(text.find("__"), 1);
   while (!text.empty() && text.back() == '_') text.pop_back();
   while (!text.empty() && text.front() == '_') text.erase(0, 1);
@@ -130,11 +128,9 @@ void importer::state(value& v, const std::string& text) {
 }
 
 void importer::define(value& v, std::string text, bool fuses, const std::string& suggested) {
-  bool is_name = !text.empty();
-  for (const char c : text) is_name = is_name && is_word(c);
-  if (is_name || (v.uses < 2 && text.size() <= 80)) {
+  if (is_name(text) || (v.uses < 2 && text.size() <= 80)) {
+    v.stated = is_name(text);
     v.text = std::move(text);
-    v.stated = is_name;
     return;
   }
   v.text = name_for(suggested.empty() ? "x" : suggested);
@@ -274,8 +270,8 @@ bool can_be_namespace(const std::string& name) {
 
 importer::importer(const onnx::model& m, const options& o) : model(m), chosen(o) { names = reserved_names(); }
 
-void importer::add_constant(const onnx::tensor_value& t) {
-  value& v = add_value(t.name);
+void importer::add_constant(const std::string& name, const onnx::tensor_value& t) {
+  value& v = add_value(name);
   set_constant(v, t);
   v.parameter = is_float(t.type);
 }
@@ -346,7 +342,7 @@ void importer::inline_functions(const std::vector<onnx::node>& from,
 void importer::find_channels_last() {
   std::vector<const onnx::node*> elementwise;
   for (const onnx::node& n : nodes_) {
-    const row* const r = find_row(n.domain.empty() ? n.op_type : n.domain + "." + n.op_type, opset_of(n.domain));
+    const row* const r = find_row(operator_of(n), opset_of(n.domain));
     if (!r || n.outputs.empty() || n.inputs.empty()) continue;
     if (r->how.order == layout::channels) last_.insert({n.inputs[0], n.outputs[0]});
     if (r->how.order == layout::kept) elementwise.push_back(&n);
@@ -370,9 +366,7 @@ std::int64_t importer::opset_of(const std::string& domain) const {
 std::string importer::extent_name(const std::string& in_file, bool is_new) {
   std::string& name = extent_names_[(is_new ? "?" : "") + in_file];
   if (!name.empty()) return name;
-  std::string clean = in_file;
-  for (char& c : clean)
-    if (!is_word(c)) c = '_';
+  const std::string clean = with_underscores(in_file);
   name = clean;
   const auto is_used = [&] {
     return std::count_if(extent_names_.begin(), extent_names_.end(), [&](const auto& e) { return e.second == name; }) >
@@ -389,16 +383,15 @@ void importer::run() {
                 {"the file uses opset ", opset,
                  " of ONNX, but Weft imports opsets from 6: convert it with "
                  "onnx.version_converter"});
-  for (const onnx::tensor_value& t : model.main.initializers) add_constant(t);
+  for (const onnx::tensor_value& t : model.main.initializers) add_constant(t.name, t);
   for (const auto& [name, file] : chosen.constants) {
-    const bool is_input = std::any_of(model.main.inputs.begin(), model.main.inputs.end(),
-                                      [&, n = name](const auto& i) { return i.name == n; });
-    if (!is_input)
+    const auto input = std::find_if(model.main.inputs.begin(), model.main.inputs.end(),
+                                    [&, n = name](const auto& i) { return i.name == n; });
+    if (input == model.main.inputs.end())
       throw error(error_code::invalid_argument, "import", {"--constant ", name, ": the model has no such input"});
-    auto& t = *read_.emplace_back(std::make_unique<onnx::tensor_value>(read_constant(file)));
+    auto& t = new_constant() = read_constant(file);
     t.name = name;
-    const auto& info = *std::find_if(model.main.inputs.begin(), model.main.inputs.end(),
-                                     [&, n = name](const auto& i) { return i.name == n; });
+    const onnx::value_info& info = *input;
     bool fits = info.type == t.type && (!info.has_shape || info.extents.size() == t.extents.size());
     for (std::size_t i = 0; fits && info.has_shape && i < t.extents.size(); ++i)
       fits = info.extents[i].value < 0 || info.extents[i].value == t.extents[i];
@@ -407,9 +400,8 @@ void importer::run() {
                   {"--constant ", name, ": ", file, " has ", onnx::type_name(t.type), " ",
                    shape_text({t.extents.begin(), t.extents.end()}), ", but the input is ", onnx::type_name(info.type),
                    " of other extents or another type"});
-    const auto at = values_.find(name);
-    if (at != values_.end()) values_.erase(at);
-    add_constant(t);
+    values_.erase(name);
+    add_constant(name, t);
   }
   inline_functions(model.main.nodes, {}, {}, 0);
   find_channels_last();
@@ -478,7 +470,7 @@ void importer::run() {
 
 void importer::import_node(const onnx::node& n) {
   if (n.outputs.empty()) return;
-  const std::string op = n.domain.empty() ? n.op_type : n.domain + "." + n.op_type;
+  const std::string op = operator_of(n);
   const std::int64_t opset = opset_of(n.domain);
   path_ = "import: " + op + (n.name.empty() ? "" : " \"" + n.name + "\"");
   const row* const r = find_row(op, opset);
@@ -517,8 +509,7 @@ void importer::import_call(call& c) {
   value& y = *c.out[0];
   if (c.out.size() == 1 && (y.type == int64 || y.type == int32 || y.type == boolean))
     if (auto known = evaluate(c)) {
-      const bool has_text = known->size() <= 16 || !std::all_of(known->begin(), known->end(),
-                                                                [](const integer& each) { return each.is_number(); });
+      const bool has_text = known->size() <= 16 || !all_numbers(*known);
       y.elements = std::move(known);
       if (has_text) return;
     }
@@ -602,9 +593,8 @@ call::call(importer& i, const onnx::node& n, const row& r, std::int64_t set)
 }
 
 void call::refuse(const std::string& why) const {
-  const std::string op = from.domain.empty() ? from.op_type : from.domain + "." + from.op_type;
   throw error(error_code::unimplemented, "import",
-              {op, from.name.empty() ? "" : " \"" + from.name + "\"", " (opset ", opset, "): ", why});
+              {operator_of(from), from.name.empty() ? "" : " \"" + from.name + "\"", " (opset ", opset, "): ", why});
 }
 
 const integers& call::known_integers(std::size_t i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -42,7 +42,7 @@ enum element : int {
 };
 
 inline bool is_half(int type) { return type == float16 || type == bfloat16; }
-inline bool is_float(int type) { return type == float32 || type == float64 || type == float16 || type == bfloat16; }
+inline bool is_float(int type) { return type == float32 || type == float64 || is_half(type); }
 
 /// Returns Weft's type of elements. Throws unimplemented if there is none.
 inline dtype element_type(int type) {
@@ -143,9 +143,16 @@ struct member {
 struct statement {
   std::vector<std::string> names;  ///< several: a structured binding
   std::string text, comment;
+
+  /// Returns the names as they are declared: `x`, or `[x, y]`.
+  std::string declared() const {
+    std::string all = names.at(0);
+    for (std::size_t i = 1; i < names.size(); ++i) all += ", " + names[i];
+    return names.size() > 1 ? "[" + all + "]" : all;
+  }
 };
 
-/// What is written into one function: the model's call operator, or that of a block.
+/// The contents of one function: the model's call operator, or that of a block.
 struct body {
   std::size_t id = 0;  ///< 0: the model; blocks count from 1
   std::string scope;   ///< of a block: "layer1.0"
@@ -260,7 +267,7 @@ inline std::string literal(int type, double x) {
   std::string text = type == float64 ? digits(x) : digits(static_cast<float>(x));
   if (text.find_first_of(".e") == text.npos) text += ".0";
   if (type != float64) text += "f";
-  return type == float16 || type == bfloat16 ? cpp_type(type) + "(" + text + ")" : text;
+  return is_half(type) ? cpp_type(type) + "(" + text + ")" : text;
 }
 /// Returns element i of a tensor as C++ writes it in a tensor's list of elements.
 inline std::string element_text(const weft::onnx::tensor_value& t, std::size_t i) {
@@ -271,6 +278,13 @@ inline std::string element_text(const weft::onnx::tensor_value& t, std::size_t i
 
 inline bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+inline bool is_name(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_word); }
+/// Returns the text with an underscore in place of each character that names of C++ cannot have.
+inline std::string with_underscores(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return !is_word(c); }, '_');
+  return text;
 }
 
 /// Calls f(word) for each identifier of a text.
@@ -380,7 +394,7 @@ class importer : public body {
   void inline_functions(const std::vector<weft::onnx::node>& from, const std::map<std::string, std::string>& names,
                         const std::map<std::string, const weft::onnx::attribute*>& attributes, int depth);
   void find_channels_last();
-  void add_constant(const weft::onnx::tensor_value& t);
+  void add_constant(const std::string& name, const weft::onnx::tensor_value& t);
   void import_node(const weft::onnx::node& n);
   void import_call(call& c);
   value& declared(const std::string& name);
@@ -404,6 +418,11 @@ class importer : public body {
   std::vector<std::size_t> block_of_;                ///< the block of each node, counted from 1; 0: none
   std::string path_;                                 ///< of the node that is imported
 };
+
+/// Returns the operator of a node with its domain, "ai.onnx.preview.FlexAttention"; ONNX's own domain is empty.
+inline std::string operator_of(const weft::onnx::node& n) {
+  return n.domain.empty() ? n.op_type : n.domain + "." + n.op_type;
+}
 
 /// A node that is imported by a row.
 class call {

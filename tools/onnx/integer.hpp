@@ -147,6 +147,10 @@ struct integers : std::vector<integer> {
   const integer& back() const { return at(size() - 1); }
 };
 
+inline bool all_numbers(const integers& all) {
+  return std::all_of(all.begin(), all.end(), [](const integer& each) { return each.is_number(); });
+}
+
 inline integer product_of(const integers& all) {
   integer product = 1;
   for (const integer& each : all) product = product * each;

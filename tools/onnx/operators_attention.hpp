@@ -17,6 +17,14 @@ inline std::string join_heads(const std::string& text, integers from, integers& 
   to = {from[0], from[2], from[1] * from[3]};
   return reshape_text(to, "transpose<0, 2, 1, 3>(" + text + ")");
 }
+/// Repeats each head of the keys and the values for the heads of the queries that read it.
+inline void repeat_heads(call& c, const integer& q_heads, const integer& kv_heads, std::string& k, std::string& v) {
+  if (!q_heads.is_number() || !kv_heads.is_number() || kv_heads.is(0)) c.refuse("the heads must be numbers");
+  const std::int64_t group = q_heads.number() / kv_heads.number();
+  if (group <= 1) return;
+  c.need_header("ops/arrays/stack.hpp");
+  for (std::string* const text : {&k, &v}) *text = "repeat<1, " + std::to_string(group) + ">(" + *text + ")";
+}
 
 inline void attended(call& c) {
   c.need_rank(0, 3, 4);
@@ -27,7 +35,7 @@ inline void attended(call& c) {
   const std::int64_t left = c.number("left_window_size", -1), right = c.number("right_window_size", -1);
   const std::int64_t mode = c.number("qk_matmul_output_mode", 0);
   const double cap = c.real("softcap", 0);
-  const int type = c.operand(0).type, wide = is_storage(type) ? static_cast<int>(float32) : type;
+  const int type = c.operand(0).type, wide = is_half(type) ? static_cast<int>(float32) : type;
   c.number("softmax_precision", 1);
   integers qs = c.operand(0).extents, ks = c.operand(1).extents, vs = c.operand(2).extents;
   const std::int64_t q_heads = c.number("q_num_heads", 0), kv_heads = c.number("kv_num_heads", 0);
@@ -94,12 +102,7 @@ inline void attended(call& c) {
   if (!qs[3].is_number() && !c.has_attribute("scale")) c.refuse("the width of the heads must be a number");
   const double scale =
       c.has_attribute("scale") ? c.real("scale", 1) : 1 / std::sqrt(static_cast<double>(qs[3].number()));
-  if (!qs[1].is_number() || !ks[1].is_number() || ks[1].is(0)) c.refuse("the heads must be numbers");
-  if (const std::int64_t group = qs[1].number() / ks[1].number(); group > 1) {
-    c.need_header("ops/arrays/stack.hpp");
-    k = "repeat<1, " + std::to_string(group) + ">(" + k + ")";
-    v = "repeat<1, " + std::to_string(group) + ">(" + v + ")";
-  }
+  repeat_heads(c, qs[1], ks[1], k, v);
   std::string scores = "matmul(" + q + ", transpose<0, 1, 3, 2>(" + k + ")) * " + literal(wide, scale);
   integers ss{qs[0], qs[1], qs[2], ks[2]};
   std::string shown;
@@ -156,19 +159,14 @@ inline void attended(call& c) {
 /// Attention whose scores and probabilities pass through graphs.
 inline void attended_flexibly(call& c) {
   for (const std::size_t i : {0u, 1u, 2u}) c.need_rank(i, 4);
-  const int type = c.operand(0).type, wide = is_storage(type) ? static_cast<int>(float32) : type;
+  const int type = c.operand(0).type, wide = is_half(type) ? static_cast<int>(float32) : type;
   const integers &qs = c.operand(0).extents, &ks = c.operand(1).extents, &vs = c.operand(2).extents;
   c.number("softmax_precision", 1);
-  if (!qs[3].is_number() || !qs[1].is_number() || !ks[1].is_number() || ks[1].is(0))
-    c.refuse("the heads must be numbers");
+  if (!qs[3].is_number()) c.refuse("the heads must be numbers");
   const double scale =
       c.has_attribute("scale") ? c.real("scale", 1) : 1 / std::sqrt(static_cast<double>(qs[3].number()));
   std::string k = widened(c, 1), v = widened(c, 2);
-  if (const std::int64_t group = qs[1].number() / ks[1].number(); group > 1) {
-    c.need_header("ops/arrays/stack.hpp");
-    k = "repeat<1, " + std::to_string(group) + ">(" + k + ")";
-    v = "repeat<1, " + std::to_string(group) + ">(" + v + ")";
-  }
+  repeat_heads(c, qs[1], ks[1], k, v);
   const auto changed = [&](const char* name, const std::string& text) {
     const auto* a = c.find(name);
     if (!a || !a->g) return text;

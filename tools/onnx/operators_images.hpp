@@ -497,17 +497,13 @@ inline void norm_of_one(call& c) {
 
 /// Global pools of powers.
 inline void pooled_powers_globally(call& c) {
-  c.need_rank(0, 2, 8);
+  pooled_globally(c);
   const value& x = c.operand(0);
-  integers extents{x.extents[0], x.extents[1]};
-  std::vector<std::int64_t> axes;
-  for (std::size_t i = 2; i < x.rank(); ++i) extents.emplace_back(1), axes.push_back(static_cast<std::int64_t>(i) - 1);
-  c.result(0, extents, true);
   const double p = static_cast<double>(c.number("p", 2));
-  const std::string over = "<" + list_text(axes) + ", keep_dims>";
-  c.text = p == 1   ? "sum" + over + "(abs({0}))"
-           : p == 2 ? "sqrt(sum" + over + "(square({0})))"
-                    : "pow(sum" + over + "(pow(abs({0}), " + literal(x.type, p) + ")), " + literal(x.type, 1 / p) + ")";
+  c.text = p == 1   ? "sum<{axes}, keep_dims>(abs({0}))"
+           : p == 2 ? "sqrt(sum<{axes}, keep_dims>(square({0})))"
+                    : "pow(sum<{axes}, keep_dims>(pow(abs({0}), " + literal(x.type, p) + ")), " +
+                          literal(x.type, 1 / p) + ")";
 }
 
 inline constexpr row image_rows[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "rules.hpp"
+#include "statements.hpp"
 
 /// Reads and writes by index, sorts, borders and triangles.
 namespace tool::importer {
@@ -92,15 +92,13 @@ inline void scattered_into_cache(call& c) {
   starts[0] = c.extent(0, 0);
   const std::string range = "range<std::int64_t, " + all.text() + ">(g)";
   c.to.uses_graph = true;
-  std::string from = "reshape<" + importer::dims_text(places) + ">(" + range + ")";
-  if (c.has(2)) from += " - reshape<" + importer::dims_text(starts) + ">({2})";
+  std::string from = reshape_text(places, range);
+  if (c.has(2)) from += " - " + reshape_text(starts, "{2}");
   if (mode == "circular") {
     c.need_header("ops/elementwise/rounding.hpp");
     from = "floor_mod(" + from + ", " + all.text() + ")";
   }
-  const std::string at = c.to.name_for("place");
-  c.to.add_statement({{at}, "let(" + c.filled(from) + ")", ""});
-  c.holes["place"] = at;
+  c.holes["place"] = stated(c, "place", "let(" + from + ")");
   c.holes["axis"] = std::to_string(axis);
   c.holes["count"] = count.text();
   c.holes["last"] = (count - 1).text();
@@ -114,15 +112,9 @@ inline void reversed_rows(call& c) {
   integers times(rank, 1), lengths(rank, 1);
   times[time] = c.extent(0, time);
   lengths[batch] = c.extent(0, batch);
-  const std::string step = c.to.name_for("step"), length = c.to.name_for("length");
   c.to.uses_graph = true;
-  c.to.add_statement(
-      {{step},
-       "reshape<" + importer::dims_text(times) + ">(range<std::int64_t, " + c.extent(0, time).text() + ">(g))",
-       ""});
-  c.to.add_statement({{length}, c.filled("reshape<" + importer::dims_text(lengths) + ">({1})"), ""});
-  c.holes["step"] = step;
-  c.holes["length"] = length;
+  c.holes["step"] = stated(c, "step", reshape_text(times, "range<std::int64_t, " + c.extent(0, time).text() + ">(g)"));
+  c.holes["length"] = stated(c, "length", reshape_text(lengths, "{1}"));
   c.holes["axis"] = std::to_string(time);
   c.result(0, c.operand(0).extents);
 }
@@ -134,8 +126,7 @@ inline void one_hot_of(call& c) {
   const std::size_t axis = c.axis(c.number("axis", -1), extents.size() + 1);
   extents.insert(extents.begin() + static_cast<std::ptrdiff_t>(axis), depth);
   if (is_float(c.operand(0).type) || c.operand(0).type == uint8 || c.operand(0).type == int8) {
-    const std::string at = c.to.name_for("labels");
-    c.to.add_statement({{at}, c.filled("let(cast<std::int64_t>({0}))"), ""});
+    const std::string at = stated(c, "labels", "let(cast<std::int64_t>({0}))");
     c.holes["at"] = "select(" + at + " < 0, " + at + " + " + std::to_string(depth) + ", " + at + ")";
   } else {
     count_from_end(c, 0, depth);
@@ -172,11 +163,10 @@ inline void largest(call& c) {
     if (c.out.size() > 1) c.to.define(*c.out[1], "cast<std::int64_t>(" + places + ")");
     return;
   }
-  const std::string order = c.to.name_for("order");
-  c.to.add_statement({{order},
-                      c.filled("slice<" + at + ", 0, " + k + ">(argsort<" + at + ">({0}" +
-                               (descending ? ", direction::descending" : "") + "))"),
-                      importer::shape_text(extents)});
+  const std::string order = stated(
+      c, "order",
+      "slice<" + at + ", 0, " + k + ">(argsort<" + at + ">({0}" + (descending ? ", direction::descending" : "") + "))",
+      importer::shape_text(extents));
   c.need_header("ops/index/gather.hpp");
   c.text = "take_along_axis<" + at + ">({0}, " + order + ")";
   if (c.out.size() > 1) c.to.define(*c.out[1], "cast<std::int64_t>(" + order + ")");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "rules.hpp"
+#include "statements.hpp"
 
 /// Integers with a scale and a zero point, and their products, which are computed in double: exact below 2^53.
 namespace tool::importer {
@@ -23,7 +23,7 @@ inline std::string spread(call& c, std::size_t i, std::size_t axis, std::int64_t
   if (extents.size() != 1) c.refuse("a scale must be a number, or have one axis");
   integers places(c.rank(), 1);
   if (!extents[0].is(1)) places.at(axis) = extents[0];
-  return "reshape<" + importer::dims_text(extents[0].is(1) ? integers() : places) + ">(" + text + ")";
+  return reshape_text(extents[0].is(1) ? integers() : places, text);
 }
 
 /// Returns the smallest and the largest integer of a type as numbers of float or double.
@@ -80,10 +80,9 @@ inline void dequantize(call& c) {
 /// Results: integers, their scale and their zero point.
 inline void quantize_dynamically(call& c) {
   c.need_header("ops/elementwise/clamp.hpp");
-  const std::string x = c.to.name_for("least"), scale = c.to.name_for("scale"), zero = c.to.name_for("zero_point");
-  c.to.add_statement({{x}, c.filled("let(minimum(min({0}), 0))"), ""});
-  c.to.add_statement({{scale}, c.filled("let((maximum(max({0}), 0) - " + x + ") / 255)"), ""});
-  c.to.add_statement({{zero}, "let(clamp(round(-" + x + " / " + scale + "), 0, 255))", ""});
+  const std::string x = stated(c, "least", "let(minimum(min({0}), 0))"),
+                    scale = stated(c, "scale", "let((maximum(max({0}), 0) - " + x + ") / 255)"),
+                    zero = stated(c, "zero_point", "let(clamp(round(-" + x + " / " + scale + "), 0, 255))");
   c.text = "cast<std::uint8_t>(clamp(round({0} / " + scale + ") + " + zero + ", 0, 255))";
   c.result(0, c.operand(0).extents, false, uint8);
   c.result(1, {}, false, float32);
@@ -99,17 +98,10 @@ inline std::string centred(call& c, std::size_t i, std::size_t zero, bool rows) 
   const value& z = c.operand(zero);
   std::string of = "cast<double>({" + std::to_string(zero) + "})";
   if (z.rank() == 1 && z.extents[0].is(1))
-    of = "reshape<dims<>>(" + of + ")";
+    of = reshape_text({}, of);
   else if (z.rank() == 1 && rows)
     of = "expand_dims<1>(" + of + ")";
   return text + " - " + of;
-}
-inline integers product_extents(call& c, const integers& a, const integers& b) {
-  if (a.size() < 2 || b.size() < 2) c.refuse("the operands must be matrices");
-  integers extents = broadcast_of(c, {a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
-  extents.push_back(a[a.size() - 2]);
-  extents.push_back(b.back());
-  return extents;
 }
 inline void matmul_integer(call& c) {
   c.text = "cast<std::int32_t>(broadcast_matmul(" + centred(c, 0, 2, true) + ", " + centred(c, 1, 3, false) + "))";
@@ -119,7 +111,7 @@ inline void matmul_integer(call& c) {
 inline void qlinear_matmul(call& c) {
   const auto scale = [&](std::size_t i) {
     const std::string text = "cast<double>({" + std::to_string(i) + "})";
-    return c.rank(i) == 1 && c.extent(i, 0).is(1) ? "reshape<dims<>>(" + text + ")" : text;
+    return c.rank(i) == 1 && c.extent(i, 0).is(1) ? reshape_text({}, text) : text;
   };
   for (const std::size_t i : {1u, 4u, 6u})
     if (!c.operand(i).scalar()) c.refuse("a scale must be one number");

@@ -10,19 +10,10 @@ namespace onnx = weft::onnx;
 
 namespace {
 
-template <class List>
-std::string joined(const List& list) {
-  std::string text;
-  for (const auto& each : list) text += (text.empty() ? "" : ", ") + std::to_string(each);
-  return text;
-}
 std::vector<std::int64_t> numbers_of(const integers& extents) {
   std::vector<std::int64_t> numbers;
   for (const integer& n : extents) numbers.push_back(n.number());
   return numbers;
-}
-bool all_numbers(const integers& extents) {
-  return std::all_of(extents.begin(), extents.end(), [](const integer& n) { return n.is_number(); });
 }
 /// Returns the weights of a layer: a constant with its axes in another order.
 weight permuted_weight(const std::string& name, const value& v, const std::vector<int>& order) {
@@ -221,7 +212,7 @@ void reduced(call& c) {
   }
   std::sort(axes.begin(), axes.end());
   c.result(0, extents, from.last && keep);
-  c.holes["axes"] = joined(axes);
+  c.holes["axes"] = list_text(axes);
   c.holes["keep"] = keep ? ", keep_dims" : "";
   if (x.type == boolean) {
     c.need_header("ops/reduce/reductions.hpp");
@@ -279,8 +270,7 @@ void softmax_of(call& c) {
     same_extents(c);
     integers rows(x.extents.begin(), x.extents.begin() + static_cast<std::ptrdiff_t>(axis));
     rows.push_back(product_of({x.extents.begin() + static_cast<std::ptrdiff_t>(axis), x.extents.end()}));
-    c.text = "reshape<" + importer::dims_text(x.extents) + ">(" + function + "(reshape<" + importer::dims_text(rows) +
-             ">({0})))";
+    c.text = reshape_text(x.extents, function + "(" + reshape_text(rows, "{0}") + ")");
     return;
   }
   const std::size_t at = c.physical_axis(0, axis);
@@ -291,19 +281,25 @@ void softmax_of(call& c) {
   std::vector<std::size_t> order(x.rank());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::swap(order[at], order.back());
-  c.text = "transpose<" + joined(order) + ">(" + function + "(transpose<" + joined(order) + ">({0})))";
+  c.text = "transpose<" + list_text(order) + ">(" + function + "(transpose<" + list_text(order) + ">({0})))";
 }
 
 // ---- products ----
+
+integers product_extents(const call& c, const integers& a, const integers& b) {
+  if (a.size() < 2 || b.size() < 2) c.refuse("the operands must be matrices");
+  integers extents = broadcast_of(c, {a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
+  extents.push_back(a[a.size() - 2]);
+  extents.push_back(b.back());
+  return extents;
+}
 
 void multiplied(call& c) {
   value &a = c.operand(0), &b = c.operand(1);
   if (a.rank() == 0 || b.rank() == 0) c.refuse("a scalar operand");
   integers extents;
   if (a.rank() > 1 && b.rank() > 1) {
-    extents = broadcast_of(c, {a.extents.begin(), a.extents.end() - 2}, {b.extents.begin(), b.extents.end() - 2});
-    extents.push_back(a.extents[a.rank() - 2]);
-    extents.push_back(b.extents.back());
+    extents = product_extents(c, a.extents, b.extents);
   } else if (a.rank() > 1) {
     extents.assign(a.extents.begin(), a.extents.end() - 1);
   } else if (b.rank() > 1) {
@@ -381,7 +377,7 @@ struct window_shape {
   std::string size(const std::vector<std::int64_t>& each) const {
     const bool equal = std::all_of(each.begin(), each.end(), [&](std::int64_t n) { return n == each[0]; });
     if (equal) return std::to_string(each[0]);
-    return (each.size() == 2 ? "size2d(" : "size3d(") + joined(each) + ")";
+    return (each.size() == 2 ? "size2d(" : "size3d(") + list_text(each) + ")";
   }
   bool padded() const {
     return std::any_of(before.begin(), before.end(), [](auto n) { return n != 0; }) ||
@@ -396,7 +392,7 @@ struct window_shape {
     for (std::size_t i = 0; i < extents.size(); ++i) each.insert(each.end(), {before[i], after[i]});
     if (extents.size() > 1 && std::all_of(each.begin(), each.end(), [&](auto n) { return n == each[0]; }))
       return type + "::of(" + std::to_string(each[0]) + ")";
-    if (extents.size() == 3 && before == after) return type + "::of(" + joined(before) + ")";
+    if (extents.size() == 3 && before == after) return type + "::of(" + list_text(before) + ")";
     if (extents.size() == 3) {
       constexpr const char* sides[] = {
           ".front = ", ", .back = ", ", .top = ", ", .bottom = ", ", .left = ", ", .right = "};
@@ -404,7 +400,7 @@ struct window_shape {
       for (std::size_t i = 0; i < 6; ++i) text += sides[i] + std::to_string(each[i]);
       return text + "}";
     }
-    return type + "::of(" + joined(each) + ")";
+    return type + "::of(" + list_text(each) + ")";
   }
 };
 
@@ -472,10 +468,6 @@ window_shape windows_of(call& c, std::vector<std::int64_t> extents) {
   w.same = is_same;
   return w;
 }
-
-}  // namespace
-
-namespace {
 
 /// Returns the text of a convolution, `conv3d<...>`, of each group of channels and its filters, whose axes `turned`
 /// puts in Weft's order. `filters`: the first extent of a group's.
@@ -577,7 +569,7 @@ void convolved(call& c) {
   if (!options.empty()) options = "conv" + rank + "_options{" + options + "}";
   if (name != "conv2d") c.need_header((axes != 2 ? "ops/images/conv" + rank : "ops/images/" + name) + ".hpp");
   const bool has_bias = c.has(2);
-  const std::string turned = "transpose<" + joined(order) + ">";
+  const std::string turned = "transpose<" + list_text(order) + ">";
   if (groups > 1 && axes == 3) {
     c.text =
         by_groups(c, groups, floor_quotient(filters.extents[0], integer(groups)), "conv3d<" + options + ">", turned) +
@@ -608,7 +600,7 @@ void convolved(call& c) {
   if (depthwise) {
     const std::int64_t multiplier = filters.extents[0].number() / groups;
     filter = "transpose<2, 3, 0, 1>(reshape<dims<" +
-             joined(std::vector<std::int64_t>{groups, multiplier, kernel[0], kernel[1]}) + ">>({1}))";
+             list_text(std::vector<std::int64_t>{groups, multiplier, kernel[0], kernel[1]}) + ">>({1}))";
   }
   std::string arguments = options;
   if (groups > 1 && !depthwise) arguments = std::to_string(groups) + (options.empty() ? "" : ", " + options);
@@ -677,7 +669,7 @@ void convolved_back(call& c) {
     return;
   }
   std::string text = by_groups(c, groups, floor_quotient(x.extents[1], integer(groups)), name + "<" + options + ">",
-                               "transpose<" + joined(order) + ">");
+                               "transpose<" + list_text(order) + ">");
   for (std::size_t i = 0; i < axes; ++i)
     if (zeros[i] > 0) text = "pad<" + std::to_string(i + 1) + ", 0, " + std::to_string(zeros[i]) + ">(" + text + ")";
   c.text = text + (has_bias ? " + {2}" : "");
@@ -705,13 +697,12 @@ void pool_by_slices(call& c, const window_shape& w, bool maxima, bool average, b
     const std::int64_t after = std::max<std::int64_t>(0, (m - 1) * step + (k - 1) * d + 1 - n - w.before[i]);
     if (w.before[i] > 0 || after > 0) {
       if (maxima) c.need_header("ops/arrays/pad_modes.hpp");
-      text = "pad<" + axis + ", " + joined(std::vector{w.before[i], after}) + ">(" + text +
-             (maxima ? ", " + border : "") + ")";
+      text = "pad<" + axis + ", " + list_text({w.before[i], after}) + ">(" + text + (maxima ? ", " + border : "") + ")";
     }
     std::string padded = stated(c, "padded", text);
     text.clear();
     const auto part = [&](std::int64_t begin, std::int64_t size, std::int64_t by) {
-      return "slice<" + axis + ", " + joined(std::vector{begin, size}) + (by > 1 ? ", " + std::to_string(by) : "") +
+      return "slice<" + axis + ", " + list_text(std::vector{begin, size}) + (by > 1 ? ", " + std::to_string(by) : "") +
              ">(" + padded + ")";
     };
     if (maxima && k > 8) {  // windows of 2, 4, 8... elements, and then of all
@@ -845,7 +836,7 @@ void pooled_globally(call& c) {
   std::vector<std::size_t> axes;
   for (std::size_t i = 2; i < x.rank(); ++i) extents[i] = 1, axes.push_back(i - 1);
   c.result(0, extents, true);
-  c.holes["axes"] = joined(axes);
+  c.holes["axes"] = list_text(axes);
 }
 
 void batch_normalized(call& c) {
@@ -865,7 +856,7 @@ void batch_normalized(call& c) {
     for (std::size_t i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
     c.need_header("ops/reduce/normalization.hpp");
     const std::string mean = c.to.name_for("mean_of"), variance = c.to.name_for("variance_of"), from = named(c, 0);
-    c.to.add_statement({{mean, variance}, "moments<" + joined(axes) + ">(" + from + ")", ""});
+    c.to.add_statement({{mean, variance}, "moments<" + list_text(axes) + ">(" + from + ")", ""});
     c.text = "batch_normalization(" + from + ", " + mean + ", " + variance +
              ", {1}, {2}, {.epsilon = " + digits(static_cast<float>(epsilon)) + "})";
     const auto moved = [&](const std::string& hole, const std::string& to) {
@@ -901,7 +892,7 @@ void layer_normalized(call& c) {
     for (std::size_t i = axis; i < x.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i)), reduced_extents[i] = 1;
     c.need_header("ops/reduce/normalization.hpp");
     const std::string mean = c.to.name_for("mean_of"), variance = c.to.name_for("variance_of"), from = named(c, 0);
-    c.to.add_statement({{mean, variance}, "moments<" + joined(axes) + ", keep_dims>(" + from + ")", ""});
+    c.to.add_statement({{mean, variance}, "moments<" + list_text(axes) + ", keep_dims>(" + from + ")", ""});
     const std::string inverse = stated(c, "inverse", "rsqrt(" + variance + " + " + literal(x.type, epsilon) + ")");
     also(c, 1, mean, reduced_extents);
     also(c, 2, inverse, reduced_extents);
@@ -1065,7 +1056,7 @@ void transposed(call& c) {
     return c.pass(0);
   }
   c.result(0, extents);
-  c.holes["perm"] = joined(text_order(false));
+  c.holes["perm"] = list_text(text_order(false));
 }
 
 void expanded(call& c) {

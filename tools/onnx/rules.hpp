@@ -88,6 +88,8 @@ inline constexpr rule clip_rule{clipped, layout::kept, true};
 
 /// Returns the broadcast extents of two operands, or refuses the node.
 integers broadcast_of(const call& c, const integers& a, const integers& b);
+/// Returns the extents of the product of matrices with leading axes that broadcast, or refuses the node.
+integers product_extents(const call& c, const integers& a, const integers& b);
 /// Returns the extents of a windowed result along one axis.
 integer windows(const integer& extent, std::int64_t window, std::int64_t stride, std::int64_t dilation,
                 std::int64_t padding);

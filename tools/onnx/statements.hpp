@@ -8,12 +8,6 @@
 /// Parts of rules whose results take several statements.
 namespace tool::importer {
 
-inline bool is_name(const std::string& text) {
-  for (const char each : text)
-    if (!is_word(each)) return false;
-  return !text.empty();
-}
-
 /// Writes a statement and returns the name of its value.
 inline std::string stated(call& c, const std::string& name, const std::string& text, const std::string& comment = "") {
   const std::string unused = c.to.name_for(name);
@@ -68,9 +62,10 @@ inline std::string constant_text(call& c, const std::string& name, const std::ve
   return unused;
 }
 
-inline std::string list_text(const std::vector<std::int64_t>& all) {
+template <class Integer = std::int64_t>
+std::string list_text(const std::vector<Integer>& all) {
   std::string text;
-  for (const std::int64_t n : all) text += (text.empty() ? "" : ", ") + std::to_string(n);
+  for (const Integer n : all) text += (text.empty() ? "" : ", ") + std::to_string(n);
   return text;
 }
 
@@ -78,14 +73,13 @@ inline std::string reshape_text(const integers& extents, const std::string& of) 
   return "reshape<" + importer::dims_text(extents) + ">(" + of + ")";
 }
 
-inline bool is_storage(int type) { return type == float16 || type == bfloat16; }
 /// Returns the operand with elements that have arithmetic.
 inline std::string widened(call& c, std::size_t i) {
   const std::string hole = "{" + std::to_string(i) + "}";
-  return is_storage(c.operand(i).type) ? "cast<float>(" + hole + ")" : hole;
+  return is_half(c.operand(i).type) ? "cast<float>(" + hole + ")" : hole;
 }
 inline std::string narrowed(int type, const std::string& text) {
-  return is_storage(type) ? "cast<" + cpp_type(type) + ">(" + text + ")" : text;
+  return is_half(type) ? "cast<" + cpp_type(type) + ">(" + text + ")" : text;
 }
 
 }  // namespace tool::importer

@@ -59,11 +59,7 @@ std::vector<value*> importer::import_graph(const onnx::graph& g, const std::vect
     v->other = nullptr;
     v->uses = 0;
   }
-  for (const onnx::tensor_value& t : g.initializers) {
-    value& v = add_value(unique[t.name]);
-    set_constant(v, t);
-    v.parameter = is_float(t.type);
-  }
+  for (const onnx::tensor_value& t : g.initializers) add_constant(unique[t.name], t);
   std::vector<const onnx::node*> nodes;
   for (const onnx::node& n : g.nodes) {
     nodes_read_.push_back(std::make_unique<onnx::node>(n));
@@ -93,7 +89,7 @@ std::vector<value*> importer::import_graph(const onnx::graph& g, const std::vect
 
 std::string importer::lambda(const onnx::graph& g, const std::vector<value*>& arguments, std::vector<value*>& results,
                              bool tuple, const std::string& first_result, std::size_t skipped) {
-  // What the graph reads from outside gets its name there.
+  // Values that the graph reads from outside get their names there.
   std::set<std::string> read, defined;
   for (const onnx::node& n : g.nodes) for_each_read(n, [&](const std::string& name) { read.insert(name); });
   for (const onnx::value_info& o : g.outputs) read.insert(o.name);
@@ -102,8 +98,7 @@ std::string importer::lambda(const onnx::graph& g, const std::vector<value*>& ar
     const auto at = values_.find(name);
     if (at == values_.end() || defined.count(name) || (at->second->type == 0 && at->second->text.empty())) continue;
     value& v = *at->second;
-    const auto is_number = [](const integer& n) { return n.is_number(); };
-    if (v.elements && !std::all_of(v.elements->begin(), v.elements->end(), is_number)) continue;
+    if (v.elements && !all_numbers(*v.elements)) continue;
     const std::string text = text_of(v);
     if (v.stated || v.known()) continue;
     v.text = name_for(v.name);
@@ -126,10 +121,8 @@ std::string importer::lambda(const onnx::graph& g, const std::vector<value*>& ar
     if (!v->known()) head += (head.empty() ? "" : ", ") + ("auto" + (words.count(v->text) > 0 ? " " + v->text : ""));
   std::string text = (head.empty() ? "[&]" : "[&](" + head + ")") + std::string(" {\n");
   for (const statement& s : statements) {
-    std::string line = s.names.at(0);
-    for (std::size_t i = 1; i < s.names.size(); ++i) line += ", " + s.names[i];
-    if (s.names.size() > 1) line = "[" + line + "]";
-    line = "      const auto " + line + " = " + s.text + ";" + (s.comment.empty() ? "" : "  // " + s.comment);
+    std::string line =
+        "      const auto " + s.declared() + " = " + s.text + ";" + (s.comment.empty() ? "" : "  // " + s.comment);
     for (std::size_t at = line.find('\n'); at != line.npos; at = line.find('\n', at + 3)) line.insert(at + 1, "  ");
     text += line + "\n";
   }

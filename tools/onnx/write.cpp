@@ -72,10 +72,6 @@ std::string quoted(const std::string& text) {
   return shown;
 }
 
-}  // namespace
-
-namespace {
-
 std::string parameters(const body& of) {
   std::string text;
   for (std::size_t i = 0; i < of.inputs.size(); ++i) {
@@ -102,10 +98,7 @@ std::string struct_text(const body& of, const std::string& name, bool comments) 
       text += s.text;
       continue;
     }
-    std::string names = s.names[0];
-    for (std::size_t i = 1; i < s.names.size(); ++i) names += ", " + s.names[i];
-    if (s.names.size() > 1) names = "[" + names + "]";
-    const std::string line = "    const auto " + names + " = " + s.text + ";";
+    const std::string line = "    const auto " + s.declared() + " = " + s.text + ";";
     const bool fits = line.size() + 5 + s.comment.size() <= width && line.find('\n') == line.npos;
     if (s.comment.empty() || !comments || fits)
       text += wrapped(line + (s.comment.empty() || !comments ? "" : "  // " + s.comment));
