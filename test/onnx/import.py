@@ -199,6 +199,8 @@ chain = b"".join(field(25, field(1, f"f{i}") + field(4, "a") + field(5, "b") + f
 refused("doubling", model(node("f0", ["x"], ["y"], domain="mine"), x, y, functions=chain), "functions")
 refused("division", model(node("Div", ["a", "b"], ["c"]), node("Reshape", ["x", "c"], ["y"]), integers("a", [-1 << 63]),
                           integers("b", [-1]), x, y), "too large")
+refused("text", model(node("Expand", ["t", "s"], ["y"]), field(5, field(1, 1) + field(2, 8) + field(8, "t") + field(6, "abc")),
+                      integers("s", [3]), value(12, "y", [3], 8)), "STRING", "not supported")
 refused("nothing", model(node("Relu", ["x"], ["y"]), x), "no outputs")
 refused("old", model(node("Relu", ["x"], ["y"]), x, y, opset=3), "opset")
 refused("damaged", model(node("Relu", ["x"], ["y"]), x, y)[:-3])
