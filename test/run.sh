@@ -80,7 +80,21 @@ await_packages() {
 }
 
 failed=()
+report=
 took=()
+# failures PRESET: the tests that failed, each with the end of its output. Logs of CI keep their last lines only.
+failures() {
+  awk -v preset="$1" '
+    /^[0-9]+\/[0-9]+ Test: / { name = $3; count = 0 }
+    /^<end of output>$/ { reading = 0 }
+    reading { lines[count++] = substr($0, 1, 300) }
+    /^Output:$/ { reading = 1 }
+    /^Test .*\.$/ && !/^Test (Passed|Skipped)\.$/ && !reading {
+      print "--- " preset ": " name ": " $0
+      if (++tests > 5) next
+      for (i = count > 15 ? count - 15 : 1; i < count; ++i) print lines[i]
+    }' "build/$1/Testing/Temporary/LastTest.log" || true
+}
 jobs=$(nproc)
 
 # Tests that mostly wait use none of these (test/CMakeLists.txt), so more tests than processors run at once.
@@ -117,7 +131,10 @@ run() {
   await_packages
   local at_once=(-j $((jobs + 4)) --resource-spec-file "$PWD/build/processors.json")
   if [[ $preset == cuda ]]; then at_once=(-j "$jobs"); fi
-  "${fixed[@]}" ctest --preset "$preset" "${at_once[@]}" --no-tests=error "${only[@]}" || failed+=("$preset")
+  if ! "${fixed[@]}" ctest --preset "$preset" "${at_once[@]}" --no-tests=error "${only[@]}"; then
+    failed+=("$preset")
+    report+=$(failures "$preset")$'\n'
+  fi
   took+=("$(printf '%-8s %5s minutes: %4d s to build, %4d s to run' "$preset" \
     "$(((SECONDS - begin) / 60)).$(((SECONDS - begin) % 60 / 6))" $((built - begin)) $((SECONDS - built)))")
 }
@@ -154,6 +171,7 @@ else
   fi
 fi
 
+printf '%s' "$report"
 printf '%s\n' "${took[@]}"
 printf '%d minutes in total\n' $(((SECONDS + 59) / 60))
 awk '/^(direct|preprocessed)_cache_hit$/ { ++hits } /^cache_miss$/ { ++misses }
