@@ -2,11 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <weft/tensor/dtype.hpp>
 
 /// Functions of elements whose type is known at run time.
 namespace tool {
+
+/// Returns the number of elements of a tensor.
+inline std::uint64_t count_of(const std::vector<std::int64_t>& extents) {
+  std::uint64_t count = 1;
+  for (const std::int64_t extent : extents) count *= static_cast<std::uint64_t>(extent);
+  return count;
+}
 
 /// Calls `f` with an element of the type.
 template <class F>

@@ -38,7 +38,7 @@ class tensor_file {
   const std::string& format() const { return format_; }
   /// Throws unimplemented where Weft has no such elements.
   virtual untyped_tensor read(const tensor_info& tensor) const = 0;
-  /// Returns true for the slots of an optimizer, if the file tells.
+  /// Returns true for the slots of an optimizer, if the format marks them.
   virtual bool is_slot(const tensor_info&) const { return false; }
   /// Null unless the file is an ONNX model.
   virtual const onnx::model* model() const { return nullptr; }
@@ -173,7 +173,7 @@ inline std::unique_ptr<tensor_file> open_checkpoint(const std::string& path) {
   return std::make_unique<weft_checkpoint>(*newest, "checkpoint " + fs::path(*newest).filename().string());
 }
 
-/// Opens a file of which the format is known by its content: safetensors, .npy, .npz, .onnx; a checkpoint's folder or
+/// Opens a file and finds its format by its content: safetensors, .npy, .npz, .onnx; a checkpoint's folder or
 /// that of a saver; or the prefix or the .index of a TensorFlow checkpoint.
 inline std::unique_ptr<tensor_file> open(const std::string& path) {
   std::error_code ignored;

@@ -68,10 +68,9 @@ Exit status: 0 on success; 1 if files differ or records are damaged; 2 after an 
 
 struct arguments {
   std::vector<std::string> words;
-  std::map<std::string, std::string> options;
-  std::vector<std::pair<std::string, std::string>> repeated;  ///< all options, in order
+  std::vector<std::pair<std::string, std::string>> options;  ///< with their values, in order
 
-  /// `known`: the options of the command, and whether a value follows.
+  /// `known`: the options of the command; true for those that a value follows.
   arguments(int count, char** given, const std::map<std::string, bool>& known) {
     for (int i = 2; i < count; ++i) {
       const std::string word = given[i];
@@ -88,24 +87,24 @@ struct arguments {
       const std::string value = !option->second               ? ""
                                 : equals != std::string::npos ? word.substr(equals + 1)
                                                               : given[++i];
-      options[name] = value;
-      repeated.emplace_back(name, value);
+      options.emplace_back(name, value);
     }
   }
-  bool has(const std::string& option) const { return options.count(option) != 0; }
+  bool has(const std::string& option) const { return find(option) != nullptr; }
+  /// Returns the value of an option, the last one if it is given several times; null if it is not given.
+  const std::string* find(const std::string& option) const {
+    const std::string* value = nullptr;
+    for (const auto& [name, given] : options)
+      if (name == option) value = &given;
+    return value;
+  }
 };
 
 std::string type_of(const tensor_info& t) { return t.type ? name(*t.type) : t.type_name; }
 std::string described(const tensor_info& t) { return type_of(t) + " " + weft::detail::extents_text(t.extents); }
 
-/// Whether Weft can hold the tensor.
+/// Returns true if Weft has tensors of this type and rank.
 bool is_readable(const tensor_info& t) { return t.type && t.extents.size() <= max_rank; }
-
-std::uint64_t count_of(const tensor_info& t) {
-  std::uint64_t count = 1;
-  for (const std::int64_t extent : t.extents) count *= static_cast<std::uint64_t>(extent);
-  return count;
-}
 
 // ---- inspect ----
 
@@ -157,7 +156,7 @@ std::string text_of(double value) {
   return text;
 }
 
-/// `left`: whether a column begins at its left edge; columns without an entry end at their right one.
+/// `left`: true for columns that are aligned to the left; all others are aligned to the right.
 void print_table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& left) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows)
@@ -188,7 +187,7 @@ int inspect(const arguments& a) {
   for (const tensor_info& t : file->tensors()) {
     auto& row = rows.emplace_back();
     row = {printable(t.name), type_of(t), weft::detail::extents_text(t.extents)};
-    elements += count_of(t);
+    elements += count_of(t.extents);
     if (!numbers || !is_readable(t)) continue;
     const statistics s = statistics_of(file->read(t));
     for (const double value : {s.min, s.max, s.mean, s.deviation}) row.push_back(s.count > 0 ? text_of(value) : "-");
@@ -226,8 +225,7 @@ std::map<std::string, std::string> facts_of(const onnx::model& m) {
   for (const onnx::value_info& v : m.main.inputs)
     if (constants.count(v.name) == 0) facts["input " + v.name] = described(v);
   for (const onnx::value_info& v : m.main.outputs) facts["output " + v.name] = described(v);
-  for (const onnx::node& n : m.main.nodes)
-    ++operators[str_cat({"operator ", n.domain, n.domain.empty() ? "" : ".", n.op_type})];
+  for (const onnx::node& n : m.main.nodes) ++operators["operator " + importer::operator_of(n)];
   for (const auto& [operation, count] : operators) facts[operation] = std::to_string(count);
   return facts;
 }
@@ -256,7 +254,7 @@ int show(const arguments& a) {
     if (is_new) layers.push_back({scope, "", 0});
     layer& l = layers[known->second];
     append(l.tensors, {l.tensors.empty() ? "" : ", ", printable(own), described(t)});
-    const std::uint64_t parameters = t.type && is_floating(*t.type) ? count_of(t) : 0;
+    const std::uint64_t parameters = t.type && is_floating(*t.type) ? count_of(t.extents) : 0;
     l.parameters += parameters;
     total += parameters;
   }
@@ -313,7 +311,7 @@ std::string index_text(const shape& extents, std::size_t element) {
   return weft::detail::extents_text(index);
 }
 
-/// Prints what differs of two models beside their initializers, and returns how much does.
+/// Prints the differences of two models in addition to their initializers, and returns the number of differences.
 std::size_t compare_graphs(const onnx::model& a, const onnx::model& b) {
   std::size_t different = 0;
   std::map<std::string, std::pair<std::string, std::string>> facts;
@@ -340,11 +338,11 @@ std::size_t compare_graphs(const onnx::model& a, const onnx::model& b) {
 int compare(const arguments& a) {
   if (a.words.size() != 2) misuse("diff requires two files");
   double tolerance = 0;
-  if (const auto given = a.options.find("--tolerance"); given != a.options.end()) {
+  if (const std::string* const given = a.find("--tolerance")) {
     char* end = nullptr;
-    tolerance = std::strtod(given->second.c_str(), &end);
-    if (given->second.empty() || *end != '\0' || !(tolerance >= 0))
-      misuse("--tolerance must be a number of at least 0, but is " + given->second);
+    tolerance = std::strtod(given->c_str(), &end);
+    if (given->empty() || *end != '\0' || !(tolerance >= 0))
+      misuse("--tolerance must be a number of at least 0, but is " + *given);
   }
   const auto left = open(a.words[0]), right = open(a.words[1]);
   // The only tensor of an .npy file has no name of its own.
@@ -394,17 +392,17 @@ int convert(const arguments& a) {
   if (!npy && !npz && !safe) misuse(to + " must end in .safetensors, .npz or .npy");
   const auto file = open(a.words[0]);
   std::vector<tensor_info> chosen;
-  const auto wanted = a.options.find("--tensor");
+  const std::string* const wanted = a.find("--tensor");
   for (const tensor_info& t : file->tensors()) {
-    if (wanted != a.options.end() && t.name != wanted->second) continue;
-    if (is_readable(t) || wanted != a.options.end())
+    if (wanted && t.name != *wanted) continue;
+    if (is_readable(t) || wanted)
       chosen.push_back(t);
     else
       std::fprintf(stderr, "weft: skipped: %s is %s, which Weft does not support\n", printable(t.name).c_str(),
                    described(t).c_str());
   }
-  if (wanted != a.options.end() && chosen.empty())
-    throw error(error_code::not_found, "convert", {a.words[0], " has no tensor ", printable(wanted->second)});
+  if (wanted && chosen.empty())
+    throw error(error_code::not_found, "convert", {a.words[0], " has no tensor ", printable(*wanted)});
   if (npy && chosen.size() != 1)
     misuse(str_cat(
         {to, " can contain one tensor, but ", a.words[0], " has ", chosen.size(), ": select one with --tensor NAME"}));
@@ -432,7 +430,7 @@ int import_onnx(const arguments& a) {
   if (a.words.size() != 1) misuse("import requires one file");
   importer::options o;
   o.file = a.words[0];
-  for (const auto& [name, value] : a.repeated) {
+  for (const auto& [name, value] : a.options) {
     if (name == "--out") o.folder = value;
     if (name == "--name") o.name = value;
     o.program |= name == "--program";
@@ -505,7 +503,7 @@ std::string line_of(const event_line& e) {
 int events(const arguments& a) {
   if (a.words.size() != 1) misuse("events requires one file or folder");
   const bool json = a.has("--json");
-  const auto tag = a.options.find("--tag");
+  const std::string* const tag = a.find("--tag");
   const std::vector<std::string> files = event_files(a.words[0]);
   const bool several = files.size() > 1;
   bool damaged = false;
@@ -515,8 +513,7 @@ int events(const arguments& a) {
       event_reader file(path);
       for (std::vector<event_line> lines; file.next(lines);)
         for (const event_line& line : lines) {
-          if (tag != a.options.end() && (line.tag.empty() || ::fnmatch(tag->second.c_str(), line.tag.c_str(), 0) != 0))
-            continue;
+          if (tag && (line.tag.empty() || ::fnmatch(tag->c_str(), line.tag.c_str(), 0) != 0)) continue;
           std::puts((json ? json_line(line, several ? path : "") : line_of(line)).c_str());
         }
     } catch (const error& e) {

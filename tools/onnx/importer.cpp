@@ -152,8 +152,7 @@ std::string importer::text_of(value& v) {
   const std::vector<std::int64_t> result = permuted(view, order);
   integers extents(result.begin(), result.end());
   while (v.padded && !extents.empty() && extents[0].is(1)) extents.erase(extents.begin());
-  std::size_t count = 1;
-  for (const std::int64_t n : view) count *= static_cast<std::size_t>(n);
+  const std::size_t count = tool::count_of(view);
   if (count > 16 || (v.parameter && count > 1)) {
     if (!v.constant) throw error(error_code::unimplemented, path_, "a computed list of integers is too long");
     v.text = variable_for(v, extents, view, order) + "(" + first_input + ")";
@@ -522,7 +521,7 @@ void importer::import_call(call& c) {
     return;
   }
   std::string text = c.filled(c.text);
-  if (r->how.wide && is_half(y.type) && c.text != "{0}") text = "cast<" + cpp_type(y.type) + ">(" + text + ")";
+  if (r->how.wide && is_half(y.type) && c.text != "{0}") text = cast_text(y.type, text);
   if (c.out.size() == 1 || !c.tuple) return define(y, text, c.fuses, c.result_name());
   statement s{{}, text, ""};
   for (std::size_t i = 0; i < c.out.size(); ++i) {

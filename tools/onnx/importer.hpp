@@ -218,11 +218,7 @@ T element_at(const weft::onnx::tensor_value& t, std::size_t i) {
   std::memcpy(&x, t.bytes.data() + i * sizeof(T), sizeof(T));
   return x;
 }
-inline std::size_t count_of(const weft::onnx::tensor_value& t) {
-  std::size_t count = 1;
-  for (const std::int64_t n : t.extents) count *= static_cast<std::size_t>(n);
-  return count;
-}
+inline std::size_t count_of(const weft::onnx::tensor_value& t) { return tool::count_of(t.extents); }
 /// Returns an element as a number. Large 64-bit integers lose digits.
 inline double number_at(const weft::onnx::tensor_value& t, std::size_t i) {
   return with_type(element_type(t.type), [&]<class T>(T) {
@@ -275,6 +271,8 @@ inline std::string element_text(const weft::onnx::tensor_value& t, std::size_t i
   if (element_type(t.type) == dtype::uint64) return digits(element_at<std::uint64_t>(t, i)) + "u";
   return literal(t.type, number_at(t, i));
 }
+
+inline std::string cast_text(int type, const std::string& of) { return "cast<" + cpp_type(type) + ">(" + of + ")"; }
 
 inline bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';

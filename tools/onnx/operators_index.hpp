@@ -6,15 +6,18 @@
 /// Reads and writes by index, sorts, borders and triangles.
 namespace tool::importer {
 
+/// Returns true unless the indices are known, and none of them is negative.
+inline bool can_be_negative(const value& indices) {
+  return !indices.elements || std::any_of(indices.elements->begin(), indices.elements->end(),
+                                          [](const integer& n) { return n.is_number() && n.number() < 0; });
+}
+
 /// Stores as `{at}` the text of operand i, indices of an axis, with negative ones counted from the end of the axis.
 /// Weft rejects negative indices when it runs.
 inline void count_from_end(call& c, std::size_t i, const integer& extent) {
   const std::string at = "{" + std::to_string(i) + "}";
   const value& v = c.operand(i);
-  bool negative = !v.elements;
-  if (v.elements)
-    for (const integer& n : *v.elements) negative |= n.is_number() && n.number() < 0;
-  if (!negative || !extent.is_number()) {
+  if (!can_be_negative(v) || !extent.is_number()) {
     c.holes["at"] = c.filled(at);
     return;
   }
@@ -40,9 +43,7 @@ inline integers selected(call& c, std::size_t batch) {
   if (at.empty() || !at.back().is_number() || batch + static_cast<std::size_t>(at.back().number()) > x.size())
     c.refuse("the last extent of the indices must be a number, and not more than the rank of the data");
   const auto depth = static_cast<std::size_t>(at.back().number());
-  bool negative = !c.operand(1).elements;
-  if (c.operand(1).elements)
-    for (const integer& n : *c.operand(1).elements) negative |= n.is_number() && n.number() < 0;
+  bool negative = can_be_negative(c.operand(1));
   std::string ends;
   for (std::size_t i = 0; i < depth; ++i) {
     negative &= x[batch + i].is_number();
@@ -136,7 +137,7 @@ inline void one_hot_of(call& c) {
   c.holes["depth"] = std::to_string(depth);
   c.holes["on"] = literal(is_half(type) ? static_cast<int>(float32) : type, values.at(1));
   c.holes["off"] = literal(is_half(type) ? static_cast<int>(float32) : type, values.at(0));
-  if (is_half(type)) c.text = "cast<" + cpp_type(type) + ">(" + c.text + ")";
+  c.text = narrowed(type, c.text);
   if (!is_float(type))
     c.holes["on"] = cpp_type(type) + "(" + c.holes["on"] + ")",
     c.holes["off"] = cpp_type(type) + "(" + c.holes["off"] + ")";

@@ -31,7 +31,7 @@ inline void class_loss(call& c) {
     weight = stated(c, "weight", weight);
     loss = loss + " * " + weight;
   } else if (ignores) {
-    weight = "cast<" + cpp_type(x.type) + ">(" + classes + " != " + ignored + ")";
+    weight = cast_text(x.type, classes + " != " + ignored);
   }
   c.text = reduction == "none"  ? loss
            : reduction == "sum" ? "sum(" + loss + ")"

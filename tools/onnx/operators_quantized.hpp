@@ -45,7 +45,12 @@ inline std::string saturated(call& c, int type, const std::string& text, const s
   const auto [low, high] = range_of(c, type, suffix);
   c.need_header("ops/elementwise/clamp.hpp");
   c.need_header("ops/elementwise/rounding.hpp");
-  return "cast<" + cpp_type(type) + ">(clamp(" + text + ", " + low + ", " + high + "))";
+  return cast_text(type, "clamp(" + text + ", " + low + ", " + high + ")");
+}
+
+inline std::size_t axis_of_scales(call& c) {
+  const std::int64_t given = c.number("axis", 1);
+  return c.rank() < 2 ? 0 : c.axis(given, c.rank());
 }
 
 inline void quantize(call& c) {
@@ -53,8 +58,7 @@ inline void quantize(call& c) {
   if (type == 0) type = c.has(2) ? c.operand(2).type : uint8;
   c.number("saturate", 1), c.number("precision", 0);
   const std::int64_t block = c.number("block_size", 0);
-  const std::size_t axis = c.rank() > 0 ? c.axis(c.rank() == 1 ? 0 : c.number("axis", 1), c.rank()) : 0;
-  c.number("axis", 1);
+  const std::size_t axis = axis_of_scales(c);
   const auto wide = [&](std::size_t i, const std::string& text) {
     return c.operand(i).type == float32 ? text : "cast<float>(" + text + ")";
   };
@@ -67,13 +71,12 @@ inline void dequantize(call& c) {
   int type = static_cast<int>(c.number("output_dtype", 0));
   if (type == 0) type = c.operand(1).type;
   const std::int64_t block = c.number("block_size", 0);
-  const std::size_t axis = c.rank() > 0 ? c.axis(c.rank() == 1 ? 0 : c.number("axis", 1), c.rank()) : 0;
-  c.number("axis", 1);
+  const std::size_t axis = axis_of_scales(c);
   std::string text = "cast<float>({0})";
   if (c.has(2)) text = "(" + text + " - cast<float>(" + spread(c, 2, axis, block) + "))";
   const std::string scale = spread(c, 1, axis, block);
   c.text = text + " * " + (c.operand(1).type == float32 ? scale : "cast<float>(" + scale + ")");
-  if (type != float32) c.text = "cast<" + cpp_type(type) + ">(" + c.text + ")";
+  if (type != float32) c.text = cast_text(type, c.text);
   c.result(0, c.operand(0).extents, false, type);
 }
 

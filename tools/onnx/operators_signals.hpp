@@ -160,7 +160,7 @@ inline void bernoulli(call& c) {
   const int from = c.operand(0).type, type = static_cast<int>(c.number("dtype", from));
   c.result(0, c.operand(0).extents, c.last_order, type);
   c.text = "random_bernoulli({0})";
-  if (type != from) c.text = "cast<" + cpp_type(type) + ">(" + c.text + ")";
+  if (type != from) c.text = cast_text(type, c.text);
 }
 
 inline void multinomial(call& c) {
@@ -169,7 +169,7 @@ inline void multinomial(call& c) {
   const std::int64_t samples = c.number("sample_size", 1);
   const int type = static_cast<int>(c.number("dtype", int32));
   c.result(0, {c.extent(0, 0), integer(samples)}, false, type);
-  c.text = "cast<" + cpp_type(type) + ">(categorical<" + std::to_string(samples) + ">({0}))";
+  c.text = cast_text(type, "categorical<" + std::to_string(samples) + ">({0})");
 }
 
 inline constexpr row signal_rows[] = {

@@ -15,7 +15,7 @@ inline void optimized(call& c) {
   const auto option = [&](std::string_view name, double otherwise) { return literal(type, c.real(name, otherwise)); };
   const std::string mode = c.word_of("mode", {"standard", "nesterov"}), decay = option("norm_coefficient", 0),
                     alpha = option("alpha", 0.9), beta = option("beta", 0.999),
-                    after = option("norm_coefficient_post", 0), t = stated(c, "t", "cast<" + cpp_type(type) + ">({1})");
+                    after = option("norm_coefficient_post", 0), t = stated(c, "t", cast_text(type, "{1}"));
   const std::string epsilon = option("epsilon", adagrad ? 0 : 1e-8), factor = option("decay_factor", 0);
   if (count == 0 || c.in.size() != 2 + lists * count) c.refuse("it needs as many gradients and slots as variables");
   const auto log_of = [&](std::string_view name, double otherwise) {

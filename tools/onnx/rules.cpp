@@ -1260,7 +1260,7 @@ void ranged(call& c) {
   }
   c.result(0, {count});
   c.text = "range<" + cpp_type(type) + ", " + count.text() + ">(g" + steps + ")";
-  if (is_half(given)) c.text = "cast<" + cpp_type(given) + ">(" + c.text + ")";
+  c.text = narrowed(given, c.text);
 }
 
 void constant_of_shape(call& c) {

@@ -16,9 +16,9 @@ inline void raised(call& c) {
   broadcast_extents(c);
   const int base = c.operand(0).type, exponent = c.operand(1).type;
   if (!is_float(base))
-    c.text = "cast<" + cpp_type(base) + ">(pow(cast<double>({0}), cast<double>({1})))";
+    c.text = cast_text(base, "pow(cast<double>({0}), cast<double>({1}))");
   else if (base != exponent && !is_half(exponent))
-    c.text = "pow({0}, cast<" + cpp_type(is_half(base) ? static_cast<int>(float32) : base) + ">({1}))";
+    c.text = "pow({0}, " + cast_text(is_half(base) ? static_cast<int>(float32) : base, "{1}") + ")";
 }
 
 inline void divided_with_remainder(call& c) {

@@ -78,8 +78,6 @@ inline std::string widened(call& c, std::size_t i) {
   const std::string hole = "{" + std::to_string(i) + "}";
   return is_half(c.operand(i).type) ? "cast<float>(" + hole + ")" : hole;
 }
-inline std::string narrowed(int type, const std::string& text) {
-  return is_half(type) ? "cast<" + cpp_type(type) + ">(" + text + ")" : text;
-}
+inline std::string narrowed(int type, const std::string& text) { return is_half(type) ? cast_text(type, text) : text; }
 
 }  // namespace tool::importer
