@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <weft/device/cpu/convolution_reference.hpp>
+#include <weft/device/cpu/depthwise_part.hpp>
 #include <weft/device/cpu/pool_image.hpp>
 
 /// Convolutions and pools of frozen models.
@@ -84,6 +85,36 @@ void convolve(const convolution_shape& s, const T* images, const T* filters, std
                                                                 columns, false});
     }
   }
+}
+
+/// Convolves the groups of channels of each image one after another. The filters of a group are as in `convolve`, and
+/// are followed by those of the next group. `scratch`: memory for a group's part of an image, of a result, and of a
+/// padded image.
+template <class T, std::size_t Filters>
+void convolve_groups(const convolution_shape& s, const T* images, const T* filters, std::int64_t stride, T* out,
+                     T* scratch) {
+  convolution_shape one = s;
+  one.batch = 1, one.channels /= s.groups, one.filters /= s.groups, one.groups = 1;
+  T *const result = scratch + one.image_elements(), *const padded = result + one.out_elements();
+  const auto copy = [](const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t width,
+                       std::int64_t rows) {
+    for (; rows > 0; --rows, from += from_step, to += to_step)
+      __builtin_memcpy(to, from, static_cast<std::size_t>(width) * sizeof(T));
+  };
+  const std::int64_t depth = s.window_height * s.window_width * one.channels;
+  for (std::int64_t n = 0; n < s.batch; ++n, images += s.image_elements(), out += s.out_elements())
+    for (std::int64_t g = 0; g < s.groups; ++g) {
+      copy(images + g * one.channels, s.channels, scratch, one.channels, one.channels, s.height * s.width);
+      convolve<T, Filters>(one, scratch, filters + g * depth * stride, stride, result, padded);
+      copy(result, one.filters, out + g * one.filters, s.filters, one.filters, s.out_height * s.out_width);
+    }
+}
+
+/// Computes a convolution with filters for each channel.
+template <class T>
+void depthwise(const convolution_shape& s, const T* images, const T* filters, T* out) {
+  for (std::int64_t i = 0; i < s.batch * s.out_height; ++i)
+    multiversioned(device::detail::depthwise_part<T, convolution_kind::forward>{s, images, filters, out, i});
 }
 
 /// Computes a max or average pool.

@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include <weft/device/cpu/matmul_strips.hpp>
 #include <weft/frozen/attention.hpp>
 #include <weft/frozen/image.hpp>
 #include <weft/ops/arrays/box_copies.hpp>
-#include <weft/ops/images/convolution.hpp>
+#include <weft/ops/images/grouped_convolution.hpp>
 #include <weft/ops/images/pooling.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/products/attention_op.hpp>
@@ -47,7 +48,8 @@ class frozen_kernels : public frozen_loops {
     if (is("argmax")) return argmax(c);
     if (type != dtype::float32 && type != dtype::float64) refuse("its elements are neither float nor double");
     if (is_operation<matmul_op<float>>(&op)) return matmul(c, follower != plan::none);
-    if (is("conv2d")) return convolution(c);
+    if (is("conv2d")) return convolution<convolution_op<float>>(c);
+    if (is("grouped_conv2d")) return convolution<grouped_convolution_op<float>>(c);
     if (is("max_pool2d")) return pool(c, pool_kind::max);
     if (is("avg_pool2d")) return pool(c, pool_kind::average);
     if (is("softmax") || is("log_softmax")) return softmax(c, is("log_softmax"));
@@ -114,11 +116,7 @@ class frozen_kernels : public frozen_loops {
   /// Adds a matrix as integers and scales; returns the expression for both.
   std::string quantize(std::uint32_t buffer, const std::byte* at, std::size_t rows, std::size_t columns,
                        bool transposed) {
-    std::string name = padded_filters(buffer);
-    if (name.empty()) {
-      const std::uint32_t of = owner(buffer);
-      name = unique(step_.made->name(of));
-      padded_.push_back({buffer, name});
+    const auto added = [&](const std::string& name, std::uint32_t of) {
       const auto element = [&](std::size_t p, std::size_t j) {
         float x;
         __builtin_memcpy(&x, at + 4 * (transposed ? j * rows + p : p * columns + j), sizeof x);
@@ -139,7 +137,8 @@ class frozen_kernels : public frozen_loops {
       };
       add(name, dtype::int8, weft::shape(rows, columns), integers.data());
       add(unique(name + "_scales"), dtype::float32, weft::shape(columns), scales.data());
-    }
+    };
+    const std::string name = array_of(buffer, transposed ? form::transposed_integers : form::integers, added);
     return str_cat({"frozen::quantized{", name, ", ", name, "_scales}"});
   }
 
@@ -154,40 +153,53 @@ class frozen_kernels : public frozen_loops {
           &s::out_height, &s::out_width, &s::stride_height, &s::stride_width, &s::dilation_height, &s::dilation_width,
           &s::pad_top, &s::pad_bottom, &s::pad_left, &s::pad_right})
       add(member);
-    if (of[0].counts_padding) all += ", true";
+    if (of[0].counts_padding || of[0].groups != 1) all += of[0].counts_padding ? ", true" : ", false";
+    if (of[0].groups != 1) append(all, {", ", of[0].groups});
     return all + "}";
   }
+  template <class Op>
   void convolution(const call& c) {
     needs(image_header);
-    const auto a = attributes_of<convolution_op<float>>(c.node);
+    const auto a = attributes_of<Op>(c.node);
     sequence<convolution_shape> of;
     for (const prepare_context& p : c.at) of.push_back(shape_of_call<convolution_kind::forward>(p, a));
-    const convolution_shape& s = of[0];
+    convolution_shape s = of[0];
+    const char* const type = frozen_type(c.out().type);
+    if (std::is_same_v<Op, grouped_convolution_op<float>> && s.groups == s.channels)
+      return line({"frozen::depthwise(", shape_text(of), ", ", input(c, 0), ", ", input(c, 1), ", ", output(c), ");"});
+    const auto groups = static_cast<std::size_t>(s.groups);
+    s.channels /= s.groups, s.filters /= s.groups, s.groups = 1;
     const std::size_t element = size_of(c.out().type), columns = static_cast<std::size_t>(s.filters);
     const std::size_t whole = 128 / element, stride = (columns + whole - 1) / whole * whole;
     const std::size_t rows = s.filter_elements() / (columns ? columns : 1);
-    const char* const type = frozen_type(c.out().type);
-    const std::size_t image_bytes = (frozen::padded(s).elements() * element + 63) / 64 * 64;
+    const std::size_t elements =
+        frozen::padded(s).elements() + (groups != 1 ? s.image_elements() + s.out_elements() : 0);
+    const std::size_t image_bytes = (elements * element + 63) / 64 * 64;
     std::string filters;
     const std::byte* const known = weight(c.at[0].input_slots[1]);
-    if (known && options_.weights == frozen_weights::int8 && element == 4) {
+    const std::uint32_t b = c.at[0].input_slots[1];
+    reserve_scratch(image_bytes);
+    if (groups != 1) {
+      if (!known) refuse("the filters of its groups are computed");
+      filters = array_of(b, form::groups, [&](const std::string& name, std::uint32_t n) {
+        sequence<std::byte> apart(groups * rows * columns * element);
+        for (std::size_t i = 0; i < groups * rows; ++i)
+          __builtin_memcpy(apart.data() + (i % groups * rows + i / groups) * columns * element,
+                           known + i * columns * element, columns * element);
+        add_array(name, n, c.declared[1], apart.data(), columns, stride);
+      });
+    } else if (known && options_.weights == frozen_weights::int8 && element == 4) {
       needs(product_header);
       filters = str_cat({"reinterpret_cast<float*>(scratch + ", image_bytes, ")"});
-      line({"frozen::dequantize(", quantize(c.at[0].input_slots[1], known, rows, columns, false), ", ", filters, ", ",
-            rows, ", ", columns, ", ", stride, ");"});
+      line({"frozen::dequantize(", quantize(b, known, rows, columns, false), ", ", filters, ", ", rows, ", ", columns,
+            ", ", stride, ");"});
       reserve_scratch(image_bytes + rows * stride * element);
     } else if (stride == columns) {
       filters = input(c, 1);
-      reserve_scratch(image_bytes);
-    } else if (const std::uint32_t b = c.at[0].input_slots[1]; known) {
-      filters = padded_filters(b);
-      if (filters.empty()) {
-        const std::uint32_t n = owner(b);
-        filters = unique(step_.made->name(n));
-        padded_.push_back({b, filters});
-        add_array(filters, n, c.declared[1], known, columns, stride);
-      }
-      reserve_scratch(image_bytes);
+    } else if (known) {
+      filters = array_of(b, form::padded, [&](const std::string& name, std::uint32_t n) {
+        add_array(name, n, c.declared[1], known, columns, stride);
+      });
     } else {  // computed filters
       needs(copy_header);
       filters = str_cat({"reinterpret_cast<", type, "*>(scratch + ", image_bytes, ")"});
@@ -196,13 +208,19 @@ class frozen_kernels : public frozen_loops {
             ");"});
       reserve_scratch(image_bytes + rows * stride * element);
     }
-    line({"frozen::convolve<", type, ", ", columns, ">(", shape_text(of), ", ", input(c, 0), ", ", filters, ", ",
-          stride, ", ", output(c), ", reinterpret_cast<", type, "*>(scratch));"});
+    line({"frozen::convolve", groups != 1 ? "_groups<" : "<", type, ", ", columns, ">(", shape_text(of), ", ",
+          input(c, 0), ", ", filters, ", ", stride, ", ", output(c), ", reinterpret_cast<", type, "*>(scratch));"});
   }
-  std::string padded_filters(std::uint32_t b) const {
-    for (const auto& [buffer, name] : padded_)
-      if (buffer == b) return name;
-    return "";
+  enum class form : unsigned char { padded, groups, integers, transposed_integers };
+  /// Returns the name of an array that has a buffer's elements in another form; `add(name, node)` adds it at first.
+  template <class F>
+  std::string array_of(std::uint32_t b, form as, const F& add) {
+    for (const other_array& a : others_)
+      if (a.buffer == b && a.as == as) return a.name;
+    others_.push_back({b, as, unique(step_.made->name(owner(b)))});
+    const std::string name = others_.back().name;
+    add(name, owner(b));
+    return name;
   }
   void pool(const call& c, pool_kind kind) {
     needs(image_header);
@@ -369,12 +387,12 @@ class frozen_kernels : public frozen_loops {
     }
   }
 
-  /// A buffer whose array is not its plain elements: padded or as integers.
-  struct padded_array {
+  struct other_array {
     std::uint32_t buffer;
+    form as;
     std::string name;
   };
-  sequence<padded_array> padded_;
+  sequence<other_array> others_;
 };
 
 }  // namespace weft::detail
