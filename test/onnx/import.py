@@ -66,6 +66,10 @@ def floats(name, extents, numbers):
                  field(9, struct.pack(f"<{len(numbers)}f", *numbers)))
 
 
+def integers8(name, extents, numbers):
+    return field(5, b"".join(field(1, n) for n in extents) + field(2, 3) + field(8, name) + field(9, struct.pack(f"<{len(numbers)}b", *numbers)))
+
+
 def model(*parts, opset=17, functions=b""):
     return field(1, 8) + field(7, b"".join(parts)) + field(8, field(2, opset)) + functions
 
@@ -136,6 +140,11 @@ writes("half_pool", model(node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3],
 writes("dense", model(node("MatMul", ["relu", "fc.weight"], ["h"]), node("Add", ["h", "fc.bias"], ["float"]),
                       floats("fc.weight", [4, 2], [0.0] * 8), floats("fc.bias", [2], [0.0] * 2),
                       value(11, "relu", [3, 4]), value(12, "float", [3, 2])), "nn::dense<2> fc;", "relu_1")
+# Quantized weights are those of a layer between quantized values.
+scales = [floats("a", [], [0.5]), floats("b", [2], [0.25, 1.0]), integers8("zero", [], [0]), integers8("three", [], [3]),
+          integers8("w", [4, 2], range(8)), value(11, "q", [3, 4], 3), value(12, "y", [3, 2], 3)]
+writes("quantized", model(node("QLinearMatMul", ["q", "a", "zero", "w", "b", "zero", "a", "three"], ["y"]), *scales),
+       "nn::dense<2> ", "(cast<float>(q) * 0.5f) / 0.5f) + 3.0f, -128.0f, 127.0f)")
 # A function of the model.
 called = field(25, field(1, "twice") + field(4, "a") + field(5, "b") + field(7, node("Add", ["a", "a"], ["b"])[2:]) +
                field(10, "mine") + field(9, field(2, 17)))
@@ -201,6 +210,8 @@ refused("division", model(node("Div", ["a", "b"], ["c"]), node("Reshape", ["x", 
                           integers("b", [-1]), x, y), "too large")
 refused("text", model(node("Expand", ["t", "s"], ["y"]), field(5, field(1, 1) + field(2, 8) + field(8, "t") + field(6, "abc")),
                       integers("s", [3]), value(12, "y", [3], 8)), "STRING", "not supported")
+refused("scales", model(node("QLinearMatMul", ["q", "a", "zero", "w", "c", "zero", "a", "three"], ["y"]), floats("c", [3], [1.0] * 3), *scales),
+        "DequantizeLinear", "the extent of the axis")
 refused("nothing", model(node("Relu", ["x"], ["y"]), x), "no outputs")
 refused("old", model(node("Relu", ["x"], ["y"]), x, y, opset=3), "opset")
 refused("damaged", model(node("Relu", ["x"], ["y"]), x, y)[:-3])

@@ -319,7 +319,9 @@ void importer::inline_functions(const std::vector<onnx::node>& from,
       if (f.name == n.op_type && f.domain == n.domain && (f.overload == n.overload)) called = &f;
     const bool has_row = called && n.domain.empty() && find_row(n.op_type, 1000) != nullptr;
     if (!called || has_row) {
-      nodes_.push_back(std::move(copy));
+      std::vector<onnx::node> parts = with_real_numbers(copy);
+      if (parts.empty()) parts.push_back(std::move(copy));
+      std::move(parts.begin(), parts.end(), std::back_inserter(nodes_));
       if (nodes_.size() > 2'000'000)
         throw error(error_code::resource_exhausted, "import", "the model has more than 2,000,000 nodes");
       continue;
@@ -344,7 +346,7 @@ void importer::find_channels_last() {
     const row* const r = find_row(operator_of(n), opset_of(n.domain));
     if (!r || n.outputs.empty() || n.inputs.empty()) continue;
     if (r->how.order == layout::channels) last_.insert({n.inputs[0], n.outputs[0]});
-    if (r->how.order == layout::kept) elementwise.push_back(&n);
+    if (r->how.order == layout::kept || r->how.order == layout::first) elementwise.push_back(&n);
   }
   for (int pass = 0; pass < 2; ++pass) {
     for (const onnx::node* n : elementwise)

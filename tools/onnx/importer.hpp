@@ -180,6 +180,7 @@ enum class layout {
   plain,     ///< ONNX's order
   kept,      ///< the order of the operands, which all get the same one: elementwise operations
   channels,  ///< the first operand's channels are last
+  first,     ///< the result has the order of the first operand; other operands are as they are
   own        ///< the rule asks for the order itself
 };
 
@@ -560,6 +561,9 @@ const std::set<std::string>& reserved_names();
 bool can_be_namespace(const std::string& name);
 /// Makes a value a constant.
 void set_constant(value& v, const weft::onnx::tensor_value& t);
+/// Returns the nodes as which an operator on quantized numbers is imported: a Conv between DequantizeLinear and
+/// QuantizeLinear for QLinearConv. Returns an empty list for other operators.
+std::vector<weft::onnx::node> with_real_numbers(const weft::onnx::node& n);
 /// Reads an .npy file.
 weft::onnx::tensor_value read_constant(const std::string& file);
 /// Returns the number of the element of a tensor with the extents `view` that is element i after the axes are permuted.

@@ -73,6 +73,7 @@ inline constexpr row elementwise_rows[] = {
     {"Sqrt", same, "sqrt({0})"},
     {"Sub", broadcast, "{0} - {1}"},
     {"Sum", variadic, "{0} + {1}"},
+    {"SwiGLU", activation, "{0} * sigmoid({alpha=1.0} * {0}) * {1}"},
     {"Swish", activation, "{0} * sigmoid({alpha=1.0} * {0})"},
     {"Tan", same, "tan({0})", "ops/elementwise/trigonometry.hpp"},
     {"Tanh", same, "tanh({0})"},

@@ -3,27 +3,42 @@
 
 #include "statements.hpp"
 
-/// Integers with a scale and a zero point, and their products, which are computed in double: exact below 2^53.
+/// Integers with a scale and a zero point.
 namespace tool::importer {
 
-/// Returns the text of a scale or a zero point, operand i, that broadcasts against operand 0: one number, numbers of an
-/// axis, or numbers of blocks of an axis.
+/// Returns the text of a scale or a zero point, operand i, in float. It broadcasts against operand 0: one number,
+/// numbers of an axis, or numbers of blocks of an axis.
 inline std::string spread(call& c, std::size_t i, std::size_t axis, std::int64_t block) {
-  const std::string text = "{" + std::to_string(i) + "}";
-  const integers extents = c.operand(i).extents;
+  value& v = c.operand(i);
+  if (v.constant && v.scalar()) return literal(float32, number_at(*v.constant, 0));
+  const std::string text = v.type == float32 ? operand_hole(i) : cast_text(float32, operand_hole(i));
+  const integers& extents = v.extents;
   if (block > 0) {
-    const integer all = extents.at(axis) * block;
+    if (c.operand(0).last) c.refuse("block_size is not supported for images");
+    const integer all = extents[axis] * block;
     const std::string at = std::to_string(axis);
     c.need_header("ops/arrays/stack.hpp");
     const std::string repeated = "repeat<" + at + ", " + std::to_string(block) + ">(" + text + ")";
     return all == c.extent(0, axis) ? repeated
                                     : "slice<" + at + ", 0, " + c.extent(0, axis).text() + ">(" + repeated + ")";
   }
-  if (extents.empty() || (extents.size() == 1 && axis + 1 == c.rank())) return text;
+  if (extents.empty() || (extents.size() == 1 && c.physical_axis(0, axis) + 1 == c.rank())) return text;
   if (extents.size() != 1) c.refuse("a scale must be a number, or have one axis");
   integers places(c.rank(), 1);
-  if (!extents[0].is(1)) places.at(axis) = extents[0];
+  if (!extents[0].is(1)) places[c.physical_axis(0, axis)] = extents[0];
   return reshape_text(extents[0].is(1) ? integers() : places, text);
+}
+
+/// Returns `text + number`, without a zero, or `text - number` for a negative number.
+inline std::string plus(const std::string& text, const std::string& number) {
+  if (number == "0.0f" || number == "-0.0f") return text;
+  return number[0] == '-' ? text + " - " + number.substr(1) : text + " + " + number;
+}
+inline std::string minus(const std::string& text, const std::string& number) {
+  return number[0] == '-' ? plus(text, number.substr(1)) : plus(text, "-" + number);
+}
+inline std::string times(const std::string& text, const std::string& number) {
+  return number == "1.0f" ? text : text + " * " + number;
 }
 
 /// Returns the smallest and the largest integer of a type as numbers of float or double.
@@ -59,78 +74,69 @@ inline void quantize(call& c) {
   c.number("saturate", 1), c.number("precision", 0);
   const std::int64_t block = c.number("block_size", 0);
   const std::size_t axis = axis_of_scales(c);
-  const auto wide = [&](std::size_t i, const std::string& text) {
-    return c.operand(i).type == float32 ? text : "cast<float>(" + text + ")";
-  };
-  std::string text = "round(" + wide(0, "{0}") + " / " + wide(1, spread(c, 1, axis, block)) + ")";
-  if (c.has(2)) text += " + cast<float>(" + spread(c, 2, axis, block) + ")";
+  std::string text = c.operand(0).type == float32 ? "{0}" : "cast<float>({0})";
+  text = "round(" + text + " / " + spread(c, 1, axis, block) + ")";
+  if (c.has(2)) text = plus(text, spread(c, 2, axis, block));
   c.text = saturated(c, type, text);
-  c.result(0, c.operand(0).extents, false, type);
+  c.result(0, c.operand(0).extents, c.operand(0).last, type);
 }
+
+/// Makes the result a parameter of the model if the operands are constants: the weights of a layer.
+inline bool dequantize_constant(call& c, std::size_t axis) {
+  const auto of = [&](std::size_t i) { return c.has(i) ? c.in[i]->constant : nullptr; };
+  const auto *x = of(0), *scale = of(1), *zero = of(2), *factor = of(3);
+  if (!x || !scale || (c.has(2) && !zero) || (c.has(3) && !factor) || c.operand(0).last) return false;
+  std::size_t inner = 1;
+  for (std::size_t i = axis + 1; i < c.rank(); ++i) inner *= static_cast<std::size_t>(x->extents[i]);
+  const auto at = [&](const weft::onnx::tensor_value& of_axis, std::size_t i) {
+    const std::size_t count = count_of(of_axis);
+    if (count > 1 && (c.rank() == 0 || count != static_cast<std::size_t>(x->extents[axis])))
+      c.refuse("a scale or a zero point must have the extent of the axis");
+    return number_at(of_axis, count > 1 ? i / inner % count : 0);
+  };
+  std::vector<double> numbers;
+  for (std::size_t i = 0; i < count_of(*x); ++i)
+    numbers.push_back((number_at(*x, i) - (zero ? at(*zero, i) : 0)) * at(*scale, i) * (factor ? at(*factor, i) : 1));
+  set_constant(*c.out[0], new_tensor(c, x->name, x->extents, numbers, float32));
+  return c.out[0]->parameter = true;
+}
+
+/// Operand 3 is another scale, which the bias of an operator on quantized numbers has.
 inline void dequantize(call& c) {
   int type = static_cast<int>(c.number("output_dtype", 0));
   if (type == 0) type = c.operand(1).type;
   const std::int64_t block = c.number("block_size", 0);
   const std::size_t axis = axis_of_scales(c);
-  std::string text = "cast<float>({0})";
-  if (c.has(2)) text = "(" + text + " - cast<float>(" + spread(c, 2, axis, block) + "))";
-  const std::string scale = spread(c, 1, axis, block);
-  c.text = text + " * " + (c.operand(1).type == float32 ? scale : "cast<float>(" + scale + ")");
+  if (block == 0 && type == float32 && dequantize_constant(c, axis)) return;
+  c.text = "cast<float>({0})";
+  if (c.has(2)) c.text = minus(c.text, spread(c, 2, axis, block));
+  if (looseness(c.text) > 0) c.text = "(" + c.text + ")";
+  for (const std::size_t i : {1u, 3u})
+    if (c.has(i)) c.text = times(c.text, spread(c, i, axis, block));
   if (type != float32) c.text = cast_text(type, c.text);
-  c.result(0, c.operand(0).extents, false, type);
+  c.result(0, c.operand(0).extents, c.operand(0).last, type);
 }
 
 /// Results: integers, their scale and their zero point.
 inline void quantize_dynamically(call& c) {
   c.need_header("ops/elementwise/clamp.hpp");
-  const std::string x = stated(c, "least", "let(minimum(min({0}), 0))"),
-                    scale = stated(c, "scale", "let((maximum(max({0}), 0) - " + x + ") / 255)"),
-                    zero = stated(c, "zero_point", "let(clamp(round(-" + x + " / " + scale + "), 0, 255))");
-  c.text = "cast<std::uint8_t>(clamp(round({0} / " + scale + ") + " + zero + ", 0, 255))";
-  c.result(0, c.operand(0).extents, false, uint8);
+  const std::string x = named(c, 0), least = stated(c, "least", "let(minimum(min(" + x + "), 0))"),
+                    scale = stated(c, "scale", "let((maximum(max(" + x + "), 0) - " + least + ") / 255)"),
+                    zero = stated(c, "zero_point", "let(clamp(round(-" + least + " / " + scale + "), 0, 255))");
+  c.text = "cast<std::uint8_t>(clamp(round(" + x + " / " + scale + ") + " + zero + ", 0, 255))";
+  c.result(0, c.operand(0).extents, c.operand(0).last, uint8);
   c.result(1, {}, false, float32);
   c.result(2, {}, false, uint8);
   if (c.out.size() > 1 && c.out[1]) c.to.define(*c.out[1], scale);
   if (c.out.size() > 2 && c.out[2]) c.to.define(*c.out[2], "cast<std::uint8_t>(" + zero + ")");
 }
 
-/// Returns the text of operand i minus its zero point in double; the numbers of a zero point belong to rows or columns.
-inline std::string centred(call& c, std::size_t i, std::size_t zero, bool rows) {
-  const std::string text = "cast<double>({" + std::to_string(i) + "})";
-  if (!c.has(zero)) return text;
-  const value& z = c.operand(zero);
-  std::string of = "cast<double>({" + std::to_string(zero) + "})";
-  if (z.rank() == 1 && z.extents[0].is(1))
-    of = reshape_text({}, of);
-  else if (z.rank() == 1 && rows)
-    of = "expand_dims<1>(" + of + ")";
-  return text + " - " + of;
-}
-inline void matmul_integer(call& c) {
-  c.text = "cast<std::int32_t>(broadcast_matmul(" + centred(c, 0, 2, true) + ", " + centred(c, 1, 3, false) + "))";
-  c.result(0, product_extents(c, c.operand(0).extents, c.operand(1).extents), false, int32);
-}
-/// Operands: a, its scale and zero point, b, its scale and zero point, the result's scale and zero point.
-inline void qlinear_matmul(call& c) {
-  const auto scale = [&](std::size_t i) {
-    const std::string text = "cast<double>({" + std::to_string(i) + "})";
-    return c.rank(i) == 1 && c.extent(i, 0).is(1) ? reshape_text({}, text) : text;
-  };
-  for (const std::size_t i : {1u, 4u, 6u})
-    if (!c.operand(i).scalar()) c.refuse("a scale must be one number");
-  const std::string product = "broadcast_matmul(" + centred(c, 0, 2, true) + ", " + centred(c, 3, 5, false) + ")";
-  const int type = c.operand(7).type;
-  c.text = saturated(
-      c, type, "round(" + product + " * (" + scale(1) + " * " + scale(4) + " / " + scale(6) + ")) + " + scale(7), ".0");
-  c.result(0, product_extents(c, c.operand(0).extents, c.operand(3).extents), false, type);
-}
-
 inline constexpr row quantized_rows[] = {
-    {"QuantizeLinear", {quantize}, "round clamp", "ops/elementwise/rounding.hpp"},
-    {"DequantizeLinear", {dequantize}},
-    {"DynamicQuantizeLinear", {quantize_dynamically}, "", "ops/elementwise/rounding.hpp"},
-    {"MatMulInteger", {matmul_integer}, "", "ops/products/tensordot.hpp"},
-    {"QLinearMatMul", {qlinear_matmul}, "", "ops/products/tensordot.hpp"},
+    {"QuantizeLinear", {quantize, layout::first}, "round clamp", "ops/elementwise/rounding.hpp"},
+    {"DequantizeLinear", {dequantize, layout::first}},
+    {"DynamicQuantizeLinear", {quantize_dynamically, layout::first}, "", "ops/elementwise/rounding.hpp"},
+    {"com.microsoft.DequantizeLinear", {dequantize, layout::first}},
+    {"com.microsoft.QuantizeLinear", {quantize, layout::first}, "", "ops/elementwise/rounding.hpp"},
 };
 
 }  // namespace tool::importer

@@ -47,6 +47,7 @@ inline void activated(call& c) {
   const std::string_view op = c.of.op;
   if (op == "Gelu" && c.word_of("approximate", {"none", "tanh"}) == "tanh") c.text = "gelu_tanh({0})";
   if (op == "Swish" && near("alpha", 1, 1)) c.text = "silu({0})";
+  if (op == "SwiGLU" && near("alpha", 1, 1)) c.text = "silu({0}) * {1}";
   if (op == "Selu" && near("alpha", 1.6732632, 1.6732632) && near("gamma", 1.0507010, 1.0507010)) c.text = "selu({0})";
   if (op == "HardSigmoid") {
     if (near("alpha", 0.2, 1.0 / 6) && near("beta", 0.5, 0.5))

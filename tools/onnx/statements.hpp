@@ -73,9 +73,11 @@ inline std::string reshape_text(const integers& extents, const std::string& of) 
   return "reshape<" + importer::dims_text(extents) + ">(" + of + ")";
 }
 
+inline std::string operand_hole(std::size_t i) { return "{" + std::to_string(i) + "}"; }
+
 /// Returns the operand with elements that have arithmetic.
 inline std::string widened(call& c, std::size_t i) {
-  const std::string hole = "{" + std::to_string(i) + "}";
+  const std::string hole = operand_hole(i);
   return is_half(c.operand(i).type) ? "cast<float>(" + hole + ")" : hole;
 }
 inline std::string narrowed(int type, const std::string& text) { return is_half(type) ? cast_text(type, text) : text; }
