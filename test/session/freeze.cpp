@@ -394,6 +394,82 @@ BOOST_AUTO_TEST_CASE(sequences) {
   run(all);
 }
 
+BOOST_AUTO_TEST_CASE(recurrent_layers) {
+  frozen_programs all;
+  graph g;
+  auto x = placeholder<float, dims<1, 7, 6>>(g, "x");
+  auto xs = placeholder<float, dims<2, dyn<"time">, 6>>(g, "xs");
+  auto many = placeholder<float, dims<dyn<"batch">, 5, 6>>(g, "many");
+  auto h = placeholder<float, dims<1, 8>>(g, "h"), c = placeholder<float, dims<1, 8>>(g, "c");
+  auto lengths = placeholder<std::int32_t, dims<2>>(g, "lengths");
+  nn::gru<8> gru{}, before{.reset_after = false};
+  nn::lstm<8> lstm{}, peeping{.peepholes = true};
+  nn::lstm<8, nn::recurrent_options{.time_major = true, .projection = 4}> projected{};
+  nn::simple_rnn<8> simple{.reverse = true};
+  nn::bidirectional<nn::gru<8>> both{};
+  nn::bidirectional<nn::lstm<8>> lstms{};
+  nn::dense<3> out{};
+  auto a = gru(x);
+  auto b = lstm(x, nn::initial_state(h, c));
+  auto d = before(xs);
+  auto e = both(xs, nn::lengths(lengths));
+  auto f = lstms(many);
+  auto i = projected(xs);
+  auto scores = let(softmax(out(peeping(many).h)), "scores");
+  session s{g, {.threads = 1}};
+  check(all, "gru", s, fetch(a.states, a.h), feed(x));
+  check(all, "gru_last", s, fetch(a.h), feed(x));
+  check(all, "lstm", s, fetch(b.states, b.h, b.c), feed(x, h, c));
+  check(all, "lstm_last", s, fetch(b.c), feed(x, h, c));
+  check(all, "grus", s, fetch(d.states * 2.0f, simple(xs).states), feed(xs), {1, 2, 40});
+  check(all, "bidirectional", s, fetch(e.states, e.forward.h, e.backward.h), feed(xs, lengths), {4, 9});
+  check(all, "lstms", s, fetch(f.states, f.backward.c), feed(many), {1, 3, 16});
+  check(all, "projected", s, fetch(i.states, i.c), feed(xs), {1, 6});
+  check(all, "scores", s, fetch(scores), feed(many), {1, 5});
+  check(all, "scores_file", s, fetch(scores), feed(many), {1, 5}, {.weights = frozen_weights::in_file});
+  check(all, "scores_int8", s, fetch(scores), feed(many), {1, 5}, {.weights = frozen_weights::int8}, 0.05);
+  run(all);
+}
+
+BOOST_AUTO_TEST_CASE(loops_and_branches) {
+  frozen_programs all;
+  graph g;
+  auto x = placeholder<float, dims<6, 4>>(g, "x"), z = placeholder<float, dims<6, 4>>(g, "step");
+  auto xs = placeholder<float, dims<dyn<"time">, 3, 4>>(g, "xs");
+  auto h = placeholder<float, dims<4>>(g, "h");
+  auto n = placeholder<std::int32_t, dims<>>(g, "n");
+  auto p = placeholder<bool, dims<>>(g, "p");
+  auto w = variable<float, dims<4, 4>>(g, "w", init::normal{});
+  const auto body = [&](auto a, auto b, auto r) {
+    auto next = let(tanh(matmul(reshape<dims<1, 4>>(a), w)) + r);
+    return std::tuple{reshape<dims<4>>(next), a + b, next * 2.0f, r};
+  };
+  auto [a1, b1, all1, same] = scan(body, h, h, rows(x));
+  auto [a2, b2, all2, same2] = scan(body, {.reverse = true}, h, a1 * 0.5f, rows(z));
+  auto nested = scan([&](auto a, auto r) { return scan([&](auto c, auto row) { return c * 0.5f + row; }, a, rows(r)); },
+                     h, rows(xs));
+  auto mapped = weft::map([&](auto r) { return matmul(r, w); }, rows(xs));
+  auto [count, sum1] = while_loop([](auto i, auto) { return i < 5; },
+                                  [&](auto i, auto y) { return std::tuple{i + 1, y * 0.5f + h}; }, n, x);
+  auto bounded =
+      while_loop([&](auto y) { return sum(abs(y)) > 1.0f; }, [](auto y) { return y * 0.5f; }, {.max_iterations = 9}, h);
+  auto chosen = cond(p, [&] { return scan([](auto c, auto r) { return c + r; }, h, rows(x)); }, [&] { return h; });
+  auto several = case_of(n, [&] { return h * 2.0f; }, [&] { return h; }, [&] { return tanh(h); });
+  auto ws = placeholder<float, dims<5, 4, 4>>(g, "ws");
+  auto power = scan([](auto a, auto r) { return matmul(a, r); }, reshape<dims<1, 4>>(h), rows(ws));
+  auto [slopes] = gradients(power, ws);
+  session s{g, {.threads = 1}};
+  check(all, "scans", s, fetch(a1, b1, all1, same), feed(x, h));
+  check(all, "reversed", s, fetch(all2, b2), feed(z, x, h));
+  check(all, "nested", s, fetch(nested, mapped), feed(xs, h), {1, 2, 11});
+  check(all, "whiles", s, fetch(count, sum1, bounded), feed(n, x, h));
+  check(all, "branches", s, fetch(chosen, several), feed(p, n, x, h));
+  BOOST_CHECK_EXCEPTION(freeze(all.folder + "/slopes.hpp", s, fetch(slopes), feed(ws, h)), error, [](const error& e) {
+    return std::string(e.what()).find("while_loop has no frozen form: it is part of a gradient") != std::string::npos;
+  });
+  run(all);
+}
+
 BOOST_AUTO_TEST_CASE(integers_names_and_unused_feeds) {
   frozen_programs all;
   graph g;

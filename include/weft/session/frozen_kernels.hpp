@@ -34,7 +34,7 @@ class frozen_kernels : public frozen_loops {
   /// `follower`: the node that overwrites the result of this one, or none.
   void operation(std::uint32_t n, std::uint32_t follower) {
     call c = call_of(n);
-    if (follower != plan::none) c.result = step_.operands.slots(follower) + step_.operands.inputs(follower);
+    if (follower != plan::none) c.result = results_of(follower);
     const weft::operation& op = *c.node.op;
     const auto is = [&](const char* name) { return __builtin_strcmp(op.name, name) == 0; };
     const dtype type = c.out().type;
@@ -42,6 +42,7 @@ class frozen_kernels : public frozen_loops {
     if (op.fusion == fusion_kind::expression && op.expression) return map(c);
     if (is_operation<reduction_op>(&op)) return reduce(c);
     if (op.copies) return copies(c);
+    if (is("check_lengths")) return copy(output(c), input(c, 0), c.out());  // loops ignore the excess of a length
     if (is("fill")) return fill(c);
     if (is("range")) return range(c);
     if (is("gather")) return gather(c);
@@ -55,7 +56,7 @@ class frozen_kernels : public frozen_loops {
     if (is("softmax") || is("log_softmax")) return softmax(c, is("log_softmax"));
     if (is("layer_normalization") || is("rms_normalization")) return normalization(c, is("layer_normalization"));
     if (is("attention")) return attention(c);
-    refuse(c.node.subgraphs.empty() ? "this operation is not among those of weft/frozen.hpp" : "it has a subgraph");
+    refuse("this operation is not among those of weft/frozen.hpp");
   }
 
  private:
@@ -215,9 +216,10 @@ class frozen_kernels : public frozen_loops {
   /// Returns the name of an array that has a buffer's elements in another form; `add(name, node)` adds it at first.
   template <class F>
   std::string array_of(std::uint32_t b, form as, const F& add) {
+    const std::byte* const values = weight(b);
     for (const other_array& a : others_)
-      if (a.buffer == b && a.as == as) return a.name;
-    others_.push_back({b, as, unique(step_.made->name(owner(b)))});
+      if (a.values == values && a.as == as) return a.name;
+    others_.push_back({values, as, unique(made().name(owner(b)))});
     const std::string name = others_.back().name;
     add(name, owner(b));
     return name;
@@ -298,7 +300,7 @@ class frozen_kernels : public frozen_loops {
     const auto given = [&](int k, bool yes) {
       return k < 0 || !yes ? std::string("nullptr") : input(c, static_cast<std::size_t>(k));
     };
-    const bool has_logs = step_.made->buffers[c.result[1]].kind != plan::buffer_kind::unused;
+    const bool has_logs = made().buffers[c.result[1]].kind != plan::buffer_kind::unused;
     line({"frozen::attention<",
           frozen_type(c.out().type),
           ">(",
@@ -388,7 +390,7 @@ class frozen_kernels : public frozen_loops {
   }
 
   struct other_array {
-    std::uint32_t buffer;
+    const std::byte* values;
     form as;
     std::string name;
   };

@@ -60,7 +60,7 @@ class frozen_loops : public frozen_step {
       append(shown, {k ? ", " : "", frozen_literal(f.signature.constant_types[k],
                                                    reinterpret_cast<const std::byte*>(&c.node.literals[k]))});
     }
-    const std::string name = "numbers_" + std::to_string(current_ + 1);
+    const std::string name = "numbers_" + std::to_string(++numbers_);
     line({"static constexpr std::uint64_t ", name, "[] = {", values, "};  // ", shown});
     return ", " + name;
   }
@@ -217,6 +217,7 @@ class frozen_loops : public frozen_step {
   }
 
   sequence<std::string> expressions_;
+  std::size_t numbers_ = 0;
 };
 
 }  // namespace weft::detail

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string>
 
+#include <weft/plan/arenas.hpp>
 #include <weft/plan/bind.hpp>
 #include <weft/plan/compile.hpp>
 #include <weft/session/freeze_options.hpp>
@@ -35,13 +36,13 @@ class frozen_step {
         extents_(session.extents, g, step_.made->request.feeds, options_.most,
                  [this](const extent_bindings& known) {
                    try {
-                     bound(known);
+                     bound(step_, known);
                      return true;
                    } catch (const error&) {
                      return false;
                    }
                  }),
-        binding_(bound(extents_.sample(0))) {
+        whole_(step_, bound(step_, extents_.sample(0)), 0, nullptr) {
     check_extents();
     check_variables();
   }
@@ -49,16 +50,57 @@ class frozen_step {
  protected:
   using program = plan::program;
 
+  /// The step, or a subgraph of one of its nodes. Functions about buffers and instructions refer to the current scope.
+  struct scope {
+    scope(plan::compiled_step& of, owned<plan::binding> b, std::size_t begin, scope* s)
+        : step(of),
+          binding(static_cast<owned<plan::binding>&&>(b)),
+          assigned(*of.made, of.infos.data(), *binding),
+          end(begin),
+          around(s),
+          names(of.made->buffers.size()),
+          declared(of.made->buffers.size(), 0) {
+      for (std::size_t a = 0; a < of.made->arenas.size(); ++a) {
+        begins.push_back(end);
+        end += (assigned.bytes(a) + 63) / 64 * 64;
+      }
+    }
+    /// The address of a buffer in the workspace.
+    std::size_t offset(std::uint32_t b) const { return begins[step.made->buffers[b].arena] + assigned.offset(b); }
+
+    plan::compiled_step& step;
+    owned<plan::binding> binding;
+    plan::buffer_assignment assigned;
+    sequence<std::size_t> begins;  // of the arenas in the workspace
+    std::size_t end;
+    scope* around;                     // null for the step
+    sequence<std::uint32_t> captured;  // for each feed of a subgraph, the buffer around it that it is; or none
+    sequence<std::string> names;       // of the buffers
+    sequence<char> declared;           // for each buffer: 1 if code uses its name
+    std::string number;                // of the instruction around a subgraph, and a dot
+    std::uint32_t current = plan::none;
+  };
+  const program& made() const { return *scope_->step.made; }
+  /// Calls a function in the scope around the current one.
+  template <class F>
+  auto around(const F& f) {
+    scope* const inner = scope_;
+    scope_ = inner->around;
+    auto result = f();
+    scope_ = inner;
+    return result;
+  }
+
   // ---- extents ----
 
-  owned<plan::binding> bound(extent_bindings known) {
+  static owned<plan::binding> bound(plan::compiled_step& step, extent_bindings known) {
     sequence<plan::fed_value> fed;
-    for (const value& v : step_.made->request.feeds)
-      fed.push_back({nullptr, known.resolve(g_, "freeze", g_.info(v).extents)});
-    return plan::bind(step_, fed.data(), known, nullptr);
+    const program& p = *step.made;
+    for (const value& v : p.request.feeds) fed.push_back({nullptr, known.resolve(p.g, "freeze", p.g.info(v).extents)});
+    return plan::bind(step, fed.data(), known, nullptr);
   }
   void check_extents() {
-    const program& p = *step_.made;
+    const program& p = made();
     for (std::uint32_t b = 0; b < p.buffers.size(); ++b)
       if (p.buffers[b].kind != plan::buffer_kind::unused)
         for (const std::int64_t e : p.buffers[b].declared.extents.extents)
@@ -101,25 +143,24 @@ class frozen_step {
   }
 
   void name_buffers() {
-    const program& p = *step_.made;
-    names_.resize(p.buffers.size());
-    state_.assign(p.buffers.size(), 0);
+    const program& p = made();
     for (std::size_t i = 0; i < feeds_; ++i) {
       const value v = p.request.feeds[i];
-      names_[p.feed_buffers[i]] = unique(g_[v.node].name);
+      scope_->names[p.feed_buffers[i]] = unique(g_[v.node].name);
     }
     for (std::size_t i = 0; i < p.request.fetches.size(); ++i) {
       const value v = p.request.fetches[i];
       results_.push_back(unique(g_[v.node].name));
       const std::uint32_t b = p.fetch_buffers[i];
-      if (p.buffers[b].kind == plan::buffer_kind::caller && names_[b].empty()) names_[b] = results_[i];
+      if (p.buffers[b].kind == plan::buffer_kind::caller && scope_->names[b].empty()) scope_->names[b] = results_[i];
     }
   }
   void add_parameters() {
-    const program& p = *step_.made;
+    const program& p = made();
     for (std::size_t i = 0; i < feeds_; ++i) {
       const std::uint32_t b = p.feed_buffers[i];
-      parameter(g_.info(p.request.feeds[i]), state_[b] ? "const " : "[[maybe_unused]] const ", names_[b]);
+      parameter(g_.info(p.request.feeds[i]), scope_->declared[b] ? "const " : "[[maybe_unused]] const ",
+                scope_->names[b]);
     }
     for (std::size_t i = 0; i < results_.size(); ++i) parameter(g_.info(p.request.fetches[i]), "", results_[i]);
   }
@@ -133,7 +174,7 @@ class frozen_step {
   // ---- buffers ----
 
   void check_variables() const {
-    const program& p = *step_.made;
+    const program& p = made();
     for (const std::uint32_t n : p.variables) {
       const plan::variable_state& v = session_.variables[p.nodes[n].number];
       if (!v.initialized)
@@ -145,33 +186,47 @@ class frozen_step {
   }
   /// The node that owns a buffer.
   std::uint32_t owner(std::uint32_t b) const {
-    const program& p = *step_.made;
+    const program& p = made();
     for (std::uint32_t n = 0; n < p.nodes.size(); ++n)
       if (b >= p.nodes[n].first_buffer && b < p.nodes[n].first_buffer + p.def(n).outputs.size()) return n;
     refuse("a buffer has no node");
   }
   /// Returns the name of a root buffer, which it declares at its first use.
   std::string used(std::uint32_t b) {
-    const program& p = *step_.made;
+    const program& p = made();
     const plan::step_buffer& buffer = p.buffers[b];
-    if (state_[b]) return names_[b];
-    state_[b] = 1;
-    if (!names_[b].empty()) return names_[b];
+    std::string& name = scope_->names[b];
+    if (scope_->declared[b]) return name;
+    scope_->declared[b] = 1;
+    if (!name.empty()) return name;
+    if (const std::uint32_t same = captured(b); same != plan::none) return name = around([&] { return used(same); });
     check_frozen_type(buffer.declared.type);
     const std::uint32_t n = owner(b);
-    names_[b] = unique(p.name(n));
+    name = unique(p.name(n));
     if (const std::byte* const at = weight(b)) {
-      add_array(names_[b], n, buffer.declared, at);
-      return names_[b];
+      add_array(name, n, buffer.declared, at);
+      return name;
     }
     if (buffer.kind != plan::buffer_kind::arena) refuse("a buffer has no frozen form");
-    buffers_.push_back(b);
-    return names_[b];
+    declare(name, frozen_type(buffer.declared.type), scope_->offset(b), g_.to_string(buffer.declared.extents));
+    return name;
+  }
+  /// Declares an array in the workspace.
+  void declare(const std::string& name, const char* type, std::size_t offset, const std::string& comment) {
+    append(pointers_, {"  auto* const ", name, " = reinterpret_cast<", type, "*>(memory.bytes + ", offset, ");  // ",
+                       comment, "\n"});
+  }
+  /// The buffer around a subgraph that one of the subgraph's buffers is; otherwise none.
+  std::uint32_t captured(std::uint32_t b) const {
+    for (std::size_t i = 0; i < scope_->captured.size(); ++i)
+      if (made().feed_buffers[i] == b) return scope_->captured[i];
+    return plan::none;
   }
   /// The values of a buffer that is known now; otherwise null.
-  const std::byte* weight(std::uint32_t b) const {
-    const program& p = *step_.made;
-    for (std::size_t i = feeds_; i < p.feed_buffers.size(); ++i)
+  const std::byte* weight(std::uint32_t b) {
+    if (const std::uint32_t same = captured(b); same != plan::none) return around([&] { return weight(same); });
+    const program& p = made();
+    for (std::size_t i = feeds_; !scope_->around && i < p.feed_buffers.size(); ++i)
       if (p.feed_buffers[i] == b) return values_[i - feeds_].data();
     const plan::buffer_kind kind = p.buffers[b].kind;
     if (kind == plan::buffer_kind::variable) return session_.variables[p.nodes[owner(b)].number].data();
@@ -182,7 +237,7 @@ class frozen_step {
   void add_array(const std::string& name, std::uint32_t node, const value_info& v, const std::byte* at,
                  std::size_t columns = 0, std::size_t stride = 0) {
     const std::size_t count = resolved(v.extents, 0).elements();
-    arrays_.add(name, str_cat({step_.made->name(node), " ", g_.to_string(v.extents)}), v.type, at, count,
+    arrays_.add(name, str_cat({made().name(node), " ", g_.to_string(v.extents)}), v.type, at, count,
                 stride ? columns : count, stride ? stride : count);
   }
 
@@ -200,11 +255,11 @@ class frozen_step {
     const value_info& out() const { return declared[inputs]; }
   };
   call call_of(std::uint32_t n) {
-    const program& p = *step_.made;
-    const plan::operand_table& table = step_.operands;
+    const program& p = made();
+    const plan::operand_table& table = scope_->step.operands;
     const std::size_t inputs = table.inputs(n), count = table.count(n);
     const prepare_context empty{p.def(n), nullptr, nullptr, table.slots(n), table.slots(n) + inputs};
-    call c{p.def(n), inputs, {}, {}, {}, table.parts(n), table.slots(n) + inputs};
+    call c{p.def(n), inputs, {}, {}, {}, table.parts(n), results_of(n)};
     for (std::size_t k = 0; k < count; ++k) c.declared.push_back(p.buffers[table.buffers(n)[k]].declared);
     for (std::size_t q = 0; q < frozen_number::samples; ++q) {
       for (std::size_t k = 0; k < count; ++k)
@@ -215,21 +270,32 @@ class frozen_step {
     }
     return c;
   }
+  const std::uint32_t* results_of(std::uint32_t n) const {
+    const plan::operand_table& table = scope_->step.operands;
+    return table.slots(n) + table.inputs(n);
+  }
   std::string input(const call& c, std::size_t k) { return used(c.at[0].input_slots[k]); }
   std::string output(const call& c, std::size_t k = 0) { return used(c.result[k]); }
 
   [[noreturn]] void refuse(const char* why) const {
-    const program& p = *step_.made;
-    const bool running = current_ < p.instructions.size();
-    throw error(error_code::unimplemented, running ? p.name(p.instructions[current_]) : "freeze",
-                {running ? p.op(p.instructions[current_].node).name : "the step", " has no frozen form: ", why,
+    const program& p = made();
+    const std::uint32_t current = scope_->current;
+    const bool running = current < p.instructions.size();
+    throw error(error_code::unimplemented, running ? p.name(p.instructions[current]) : "freeze",
+                {running ? p.op(p.instructions[current].node).name : "the step", " has no frozen form: ", why,
                  "; fetch its result, and compute it outside of the frozen model"});
   }
 
   void line(std::initializer_list<piece> pieces) {
-    code_ += "  ";
+    code_ += indent_;
     append(code_, pieces);
     code_ += '\n';
+  }
+  frozen_number bytes(const value_info& v) {
+    return elements(v.extents) * frozen_number(static_cast<std::int64_t>(size_of(v.type)));
+  }
+  void copy(const std::string& to, const std::string& from, const value_info& v, const std::string& condition = {}) {
+    line({condition, "__builtin_memcpy(", to, ", ", from, ", ", size(bytes(v)), ");"});
   }
   void reserve_scratch(std::size_t bytes) {
     if (bytes > scratch_) scratch_ = bytes;
@@ -253,14 +319,12 @@ class frozen_step {
   frozen_arrays arrays_;
   plan::compiled_step step_;
   frozen_extents extents_;
-  owned<plan::binding> binding_;
-  sequence<std::string> names_, results_, taken_;
-  sequence<char> state_;             // of each buffer: 1 if it is declared
-  sequence<std::uint32_t> buffers_;  // in the workspace
-  std::string parameters_, arguments_, described_, code_;
+  scope whole_;
+  scope* scope_ = &whole_;
+  sequence<std::string> results_, taken_;
+  std::string parameters_, arguments_, described_, pointers_, code_, indent_ = "  ";
   std::size_t scratch_ = 0;
   unsigned headers_ = 0;
-  std::uint32_t current_ = plan::none;
 };
 
 }  // namespace weft::detail

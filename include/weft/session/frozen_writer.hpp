@@ -6,59 +6,26 @@
 #include <cstdio>
 #include <string>
 
-#include <weft/plan/arenas.hpp>
-#include <weft/plan/kernels.hpp>
 #include <weft/session/freeze_names.hpp>
-#include <weft/session/frozen_kernels.hpp>
+#include <weft/session/frozen_subgraphs.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
 /// Writes the header of a frozen step.
-class frozen_writer : frozen_kernels {
+class frozen_writer : frozen_subgraphs {
  public:
-  using frozen_kernels::frozen_kernels;
+  using frozen_subgraphs::frozen_subgraphs;
 
   void write(const std::string& path) {
-    const program& p = *step_.made;
     name_buffers();
-    for (std::uint32_t i = 0; i < p.instructions.size(); ++i) instruction(i);
-    for (std::size_t f = 0; f < p.request.fetches.size(); ++f) {
-      const std::uint32_t b = p.fetch_buffers[f];
-      if (results_[f] == names_[b]) continue;
-      const value_info& v = g_.info(p.request.fetches[f]);
-      line({"__builtin_memcpy(", results_[f], ", ", used(b), ", ",
-            size(elements(v.extents) * frozen_number(static_cast<std::int64_t>(size_of(v.type)))), ");"});
-    }
+    statements(results_);
     add_parameters();
     save(path, header());
     if (options_.weights == frozen_weights::in_file) save(weights_path(path), arrays_.file());
   }
 
  private:
-  void instruction(std::uint32_t i) {
-    const program& p = *step_.made;
-    const plan::instruction& in = p.instructions[i];
-    current_ = i;
-    if (in.kind != plan::instruction_kind::compute || p.op(in.node).writes || !in.beside.empty())
-      refuse("a frozen model writes no variables");
-    if (in.on.gpu) refuse("it runs on a GPU");
-    append(code_, {"\n  // ", i + 1, ": ", p.name(in), ": ", comment(in), "\n"});
-    if (in.leader != plan::none) operation(in.leader, in.node);
-    operation(in.node, plan::none);
-  }
-  std::string comment(const plan::instruction& in) {
-    const program& p = *step_.made;
-    std::string text;
-    for (const std::uint32_t n : {in.leader, in.node}) {
-      if (n == plan::none) continue;
-      const node_def& c = p.def(n);
-      append(text, {text.empty() ? "" : ", then ", c.op->name});
-      if (c.op->expression) append(text, {" ", skeleton::print(c.op->expression(c.detail)->text)});
-    }
-    return text + " " + g_.to_string(p.def(in.node).outputs[0].extents);
-  }
-
   // ---- the file ----
 
   static std::string weights_path(const std::string& path) {
@@ -74,13 +41,7 @@ class frozen_writer : frozen_kernels {
   }
 
   std::string header() {
-    const program& p = *step_.made;
-    const plan::buffer_assignment assigned(p, step_.infos.data(), *binding_);
-    sequence<std::size_t> begins;
-    std::size_t total = 0;
-    for (std::size_t a = 0; a < p.arenas.size(); ++a)
-      begins.push_back(total), total += (assigned.bytes(a) + 63) / 64 * 64;
-    const std::size_t scratch_at = total, all = total + (scratch_ + 63) / 64 * 64;
+    const std::size_t scratch_at = whole_.end, all = scratch_at + (scratch_ + 63) / 64 * 64;
     std::string kernels;
     const char* const files[] = {"map", "product", "image", "rows", "copy", "reduce", "attention"};
     for (const unsigned k : {6u, 4u, 2u, 0u, 1u, 5u, 3u})
@@ -116,12 +77,7 @@ class frozen_writer : frozen_kernels {
     if (named)
       append(h,
              {"  if (", extent, " < ", extents_.least(), " || ", extent, " > ", extents_.most(), ") return false;\n"});
-    for (const std::uint32_t b : buffers_) {
-      const char* const type = frozen_type(p.buffers[b].declared.type);
-      append(h, {"  auto* const ", names_[b], " = reinterpret_cast<", type, "*>(memory.bytes + ",
-                 begins[p.buffers[b].arena] + assigned.offset(b), ");  // ",
-                 g_.to_string(p.buffers[b].declared.extents), "\n"});
-    }
+    h += pointers_;
     if (scratch_) append(h, {"  std::byte* const scratch = memory.bytes + ", scratch_at, ";\n"});
     append(h, {code_, named ? "  return true;\n" : "", "}\n\n"});
     append(h, {"/// The same in memory of the thread.\ninline ", named ? "bool" : "void", " predict(", extent_parameter,
@@ -133,11 +89,11 @@ class frozen_writer : frozen_kernels {
   }
   /// The function that returns its results.
   std::string returning() {
-    const program& p = *step_.made;
+    const program& p = made();
     std::string members, inputs, arguments;
     for (std::size_t i = 0; i < feeds_; ++i) {
       const value_info& v = g_.info(p.request.feeds[i]);
-      const std::string& name = names_[p.feed_buffers[i]];
+      const std::string& name = scope_->names[p.feed_buffers[i]];
       append(inputs, {i ? ", " : "", "const ", frozen_type(v.type), "* ", name});
       append(arguments, {i ? ", " : "", name});
     }
