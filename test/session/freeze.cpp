@@ -31,6 +31,11 @@
 #include <weft/nn/recurrent.hpp>
 #include <weft/ops/arrays/reverse.hpp>
 #include <weft/ops/elementwise/activations.hpp>
+#include <weft/ops/elementwise/bits.hpp>
+#include <weft/ops/elementwise/predicates.hpp>
+#include <weft/ops/elementwise/rounding.hpp>
+#include <weft/ops/elementwise/special.hpp>
+#include <weft/ops/elementwise/trigonometry.hpp>
 #include <weft/ops/images/conv1d.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/index/sort.hpp>
@@ -278,6 +283,40 @@ BOOST_AUTO_TEST_CASE(elementwise_expressions_and_reductions) {
   auto n = placeholder<float, dims<dyn<"batch">, 20>>(g, "n");
   auto m = placeholder<float, dims<dyn<"batch">, 1>>(g, "m");
   check(all, "named", s, fetch(relu(n * m + 1.0f), sum<1>(n), mean<0>(n), softmax(n)), feed(n, m), {1, 2, 13, 64});
+  run(all);
+}
+
+BOOST_AUTO_TEST_CASE(all_formulas) {
+  frozen_programs all;
+  graph g;
+  auto x = placeholder<float, dims<40>>(g, "x"), y = placeholder<float, dims<40>>(g, "y");
+  auto d = placeholder<double, dims<40>>(g, "d"), e = placeholder<double, dims<40>>(g, "e");
+  auto i = placeholder<std::int32_t, dims<40>>(g, "i"), j = placeholder<std::int32_t, dims<40>>(g, "j");
+  auto p = x > 0, q = y > 0;
+  session s{g, {.threads = 1}};
+  const auto every = [&](const char* name, const auto& a, const auto& b) {
+    const std::string of = name;
+    check(all, of + "_list", s,
+          fetch(a - b, a * b, a / b, -a, a <= b, a >= b, a == b, a != b, abs(a), sign(a), floor(a), rsqrt(a), expm1(a),
+                cos(a), pow(a, b), maximum(a, b), minimum(a, b), softplus(a), relu6(a), elu(a), selu(a), gelu_tanh(a),
+                silu(a), softsign(a), hard_sigmoid(a), hard_swish(a), leaky_relu(a, 0.1f)),
+          feed(a, b));
+    check(all, of + "_more", s,
+          fetch(mish(a), log_sigmoid(a), ceil(a), round(a), trunc(a), floor_div(a, b), floor_mod(a, b), fmod(a, b),
+                trigamma(a), erfc(a), erfinv(a), digamma(a), lgamma(a), exp2(a), log2(a), log10(a), sinc(a),
+                hypot(a, b), logaddexp(a, b), xlogy(a, b)),
+          feed(a, b));
+    check(all, of + "_angles", s,
+          fetch(tan(a), asin(a), acos(a), atan(a), sinh(a), cosh(a), asinh(a), acosh(a), atanh(a), atan2(a, b),
+                is_nan(log(a)), is_inf(log(a)), is_finite(log(a)), heaviside(a, b)),
+          feed(a, b));
+  };
+  every("floats", x, y);
+  every("doubles", d, e);
+  check(all, "conditions", s, fetch(p && q, p || q, !p, p & q, p | q, p ^ q, ~p), feed(x, y));
+  check(all, "bits", s, fetch(i & j, i | j, i ^ j, i << j, i >> j, ~i, popcount(i), abs(i), maximum(i, j)), feed(i, j));
+  BOOST_CHECK_EXCEPTION(freeze(all.folder + "/mod.hpp", s, fetch(floor_mod(i, j)), feed(i, j)), error,
+                        [](const error& e) { return std::string(e.what()).find("divided by 0") != std::string::npos; });
   run(all);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <weft/frozen/reduce.hpp>
+#include <weft/ops/elementwise/more_formulas.hpp>
 #include <weft/ops/fused_operations.hpp>
 #include <weft/session/frozen_step.hpp>
 
@@ -19,7 +20,7 @@ class frozen_loops : public frozen_step {
   using frozen_step::frozen_step;
 
   /// Writes the type of an expression.
-  const skeleton::token* expression(const skeleton::token* t, std::string& to) const {
+  const skeleton::token* expression(const skeleton::token* t, std::string& to) {
     if (!t->operation) {
       if (t->number >= 0)
         append(to, {"argument<", t->number, ", ", frozen_type(t->type), ">"});
@@ -27,10 +28,18 @@ class frozen_loops : public frozen_step {
         append(to, {"constant<", ~t->number, ", ", frozen_type(t->type), ">"});
       return t + 1;
     }
-    if (t->formula == skeleton::formula_id{}) refuse("it applies a formula outside of ops/elementwise/formulas.hpp");
-    const bool is_quotient = t->formula == skeleton::formula_id::divide && !is_floating(t->type);
+    using skeleton::formula_id, skeleton::more_formulas;
+    if (t->formula == formula_id{}) refuse("it applies a formula of the program's own");
+    const bool is_quotient = t->formula == formula_id::divide && !is_floating(t->type);
+    if (t->formula > formula_id::logical_or) {
+      needs(formulas_header);
+      const auto f = static_cast<more_formulas>(t->formula);
+      if (!is_floating(t->type) &&
+          (f == more_formulas::floor_div || f == more_formulas::floor_mod || f == more_formulas::fmod))
+        refuse("an integer divided by 0 would throw");
+    }
     append(to, {is_quotient ? "apply<weft::frozen::" : "apply<formula::", is_quotient ? "quotient" : t->operation});
-    if (t->formula == skeleton::formula_id::cast) append(to, {"<", frozen_type(t->type), ">"});
+    if (t->formula == formula_id::cast) append(to, {"<", frozen_type(t->type), ">"});
     append(to, {", ", frozen_type(t->type)});
     const int operands = t++->number;
     for (int i = 0; i < operands; ++i) {

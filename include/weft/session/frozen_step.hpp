@@ -308,7 +308,8 @@ class frozen_step {
     rows_header = 8,
     copy_header = 16,
     reduce_header = 32,
-    attention_header = 64
+    attention_header = 64,
+    formulas_header = 128
   };
 
   const plan::environment& session_;

@@ -43,9 +43,10 @@ class frozen_writer : frozen_subgraphs {
   std::string header() {
     const std::size_t scratch_at = whole_.end, all = scratch_at + (scratch_ + 63) / 64 * 64;
     std::string kernels;
-    const char* const files[] = {"map", "product", "image", "rows", "copy", "reduce", "attention"};
-    for (const unsigned k : {6u, 4u, 2u, 0u, 1u, 5u, 3u})
-      if (headers_ >> k & 1) append(kernels, {"#include <weft/frozen/", files[k], ".hpp>\n"});
+    const char* const files[] = {"frozen/map",  "frozen/product", "frozen/image",     "frozen/rows",
+                                 "frozen/copy", "frozen/reduce",  "frozen/attention", "ops/elementwise/more_formulas"};
+    for (const unsigned k : {6u, 4u, 2u, 0u, 1u, 5u, 3u, 7u})
+      if (headers_ >> k & 1) append(kernels, {"#include <weft/", files[k], ".hpp>\n"});
     std::string space = frozen_identifier(options_.name);
     if (has_word(functions_of_c, space)) space += '_';
     const bool named = extents_.has_name();

@@ -7,40 +7,9 @@
 /// Activations of torch.nn.functional beyond those of ops/elementwise/functions.hpp. prelu is leaky_relu(x, slopes).
 namespace weft {
 
-namespace formula {
-
-/// tanh(softplus(x)) = n / (n + 2) with n = e^x (e^x + 2), and the derivative of mish. The quotient rounds to 1 at 20.
-template <class V>
-WEFT_HOST_DEVICE constexpr V mish_gate(V x) {
-  const V e = math::exp(math::minimum(x, V(20))), n = e * (e + V(2));
-  return n / (n + V(2));
-}
-template <class V>
-WEFT_HOST_DEVICE constexpr V mish_slope(V x) {
-  const V least = math::minimum(x, V(20)), e = math::exp(least), d = e * (e + V(2)) + V(2);
-  return mish_gate(x) + least * (V(4) * e / d) * ((e + V(1)) / d);
-}
-
-}  // namespace formula
-
-namespace math {
-
-template <class V>
-WEFT_HOST_DEVICE constexpr V mish(V x) {
-  return x * formula::mish_gate(x);
-}
-template <class V>
-WEFT_HOST_DEVICE constexpr V log_sigmoid(V x) {
-  return -(maximum(-x, V(0)) + log1p(exp(-abs(x))));
-}
-
-}  // namespace math
-
 // clang-format off
-WEFT_NODE_FORMULA_1(mish, "Mish(a)", false, g * mish_slope(x))
 /// Returns x tanh(softplus(x)) (Misra, Mish: A Self Regularized Non-Monotonic Activation Function, 2019).
 template <Expression X> [[nodiscard]] auto mish(const X& x) { return detail::function<formula::mish>(x); }
-WEFT_NODE_FORMULA_1(log_sigmoid, "Neg(Softplus(Neg(a)))", false, g * math::sigmoid(-x))
 /// Returns log(sigmoid(x)), which is x and not -inf for x far below 0 (tf.math.log_sigmoid).
 template <Expression X> [[nodiscard]] auto log_sigmoid(const X& x) { return detail::function<formula::log_sigmoid>(x); }
 // clang-format on

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <weft/ops/elementwise/functions.hpp>
+#include <weft/ops/elementwise/more_formulas.hpp>
 #include <weft/ops/fused_operations.hpp>
 #include <weft/ops/primitives.hpp>
 
@@ -40,53 +41,4 @@ WEFT_HOST_DEVICE symbol call_formula(X... x) {
 WEFT_QUIET_END
 WEFT_COLD_END
 
-/// What a value depends on that is computed from others by no primitive.
-WEFT_HOST_DEVICE constexpr dependence joined(dependence a, dependence b) {
-  return dependence(a.mask | b.mask, a.by | b.by);
-}
-
-template <class V>
-inline constexpr bool is_dependence = std::is_same_v<V, dependence>;
-
 }  // namespace weft::detail
-
-/// Let formulas apply `math::op`, a function of float and double, to symbols; formula::op follows.
-#define WEFT_SYMBOLS_1(op)                                             \
-  namespace formula {                                                  \
-  struct op;                                                           \
-  }                                                                    \
-  namespace math {                                                     \
-  template <std::same_as<symbol> V>                                    \
-  WEFT_HOST_DEVICE V op(V x) {                                         \
-    return weft::detail::call_formula<formula::op>(x);                 \
-  }                                                                    \
-  WEFT_HOST_DEVICE constexpr dependence op(dependence x) { return x; } \
-  }
-#define WEFT_SYMBOLS_2(op)                                                                                    \
-  namespace formula {                                                                                         \
-  struct op;                                                                                                  \
-  }                                                                                                           \
-  namespace math {                                                                                            \
-  template <std::same_as<symbol> V>                                                                           \
-  WEFT_HOST_DEVICE V op(V a, V b) {                                                                           \
-    return weft::detail::call_formula<formula::op>(a, b);                                                     \
-  }                                                                                                           \
-  WEFT_HOST_DEVICE constexpr dependence op(dependence a, dependence b) { return weft::detail::joined(a, b); } \
-  }
-
-/// Define formula::op, whose value is `math::op`; see WEFT_FORMULA_1. The further arguments are the formulas for which
-/// symbols need kernels of their own (WEFT_SYMBOLS_1) in gradients.
-#define WEFT_NODE_FORMULA_1(op, form, is_cheap, derivative, ...)         \
-  WEFT_STRICT_BEGIN                                                      \
-  namespace formula {                                                    \
-  WEFT_FORMULA_1(op, form, is_cheap, reals, math::op(x), derivative,     \
-                 using calls = weft::detail::formula_list<__VA_ARGS__>;) \
-  }                                                                      \
-  WEFT_STRICT_END
-#define WEFT_NODE_FORMULA_2(op, form, is_cheap, elements, derivative_a, derivative_b, ...) \
-  WEFT_STRICT_BEGIN                                                                        \
-  namespace formula {                                                                      \
-  WEFT_FORMULA_2(op, form, is_cheap, elements, math::op(a, b), derivative_a, derivative_b, \
-                 using calls = weft::detail::formula_list<__VA_ARGS__>;)                   \
-  }                                                                                        \
-  WEFT_STRICT_END

@@ -237,7 +237,8 @@ void need() {
   exists(&registered<Registration>);
 }
 
-/// Formulas that are recorded as nodes of their own when a gradient is differentiated (ops/elementwise/define.hpp).
+/// Formulas that are recorded as nodes of their own when a gradient is differentiated
+/// (ops/elementwise/more_formulas.hpp).
 template <class T, class... Op>
 void need_formulas(weft::detail::formula_list<Op...>*) {
   using skeleton::apply, skeleton::argument;
