@@ -25,7 +25,10 @@ for path in sorted(folder.glob("*.onnx")):
         options.log_severity_level = 3
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         given = {x.name: array("in", k) for k, x in enumerate(session.get_inputs())}
-        for k, result in enumerate(session.run(None, given)):
+        results = session.run(None, given)
+        outputs = len(list(folder.glob(f"{path.stem}.out*.npy")))
+        assert len(results) == outputs, f"{len(results)} outputs, not {outputs}"
+        for k, result in enumerate(results):
             expected = array("out", k)
             assert result.shape == expected.shape, f"output {k}: {result.shape}, not {expected.shape}"
             assert result.dtype == expected.dtype, f"output {k}: {result.dtype}, not {expected.dtype}"
