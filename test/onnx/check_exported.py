@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 """Checks each model of a folder with ONNX's checker, and compares the outputs that ONNX Runtime computes with those of a
-session: FOLDER/NAME.onnx, NAME.in0.npy, NAME.out0.npy. Exits with 77 if a package is missing."""
+session: FOLDER/NAME.onnx, NAME.in0.npy, NAME.out0.npy, NAME.tolerance. Exits with 77 if a package is missing."""
 import pathlib
 import sys
 
@@ -12,7 +12,6 @@ except ImportError as missing:
     print(f"models are not compared with ONNX Runtime: {missing}")
     sys.exit(77)
 
-tolerance = 1e-4
 wrong = 0
 folder = pathlib.Path(sys.argv[1])
 for path in sorted(folder.glob("*.onnx")):
@@ -20,6 +19,7 @@ for path in sorted(folder.glob("*.onnx")):
         return numpy.load(folder / f"{path.stem}.{role}{k}.npy")
 
     try:
+        tolerance = float((folder / f"{path.stem}.tolerance").read_text())
         onnx.checker.check_model(str(path), full_check=True)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3

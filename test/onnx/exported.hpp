@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <tuple>
@@ -35,13 +36,17 @@ class exported_models {
     if (WEXITSTATUS(status) != skipped) BOOST_TEST(WEXITSTATUS(status) == 0);
   }
 
+  weft::onnx_options options;  ///< of models that are added
+  double tolerance = 1e-4;
+
   /// Exports the values, and checks the operators, "Add Relu", sorted, unless the text is empty.
   template <class... F, class... P, class... X>
   void add(const std::string& name, weft::session& s, const weft::fetch_list<F...>& fetches,
            const weft::feed_list<P...>& feeds, const std::string& operators, const X&... given) {
     BOOST_TEST_CONTEXT(name) {
       const std::string path = (folder_.path / name).string();
-      weft::save_onnx(path + ".onnx", s, fetches, feeds);
+      weft::save_onnx(path + ".onnx", s, fetches, feeds, options);
+      std::ofstream(path + ".tolerance") << tolerance;
       const weft::onnx::model m = weft::onnx::read_model(path + ".onnx");
       if (!operators.empty()) BOOST_TEST(operators_of(m.main) == operators);
       auto step = s.prepare(fetches, feeds);

@@ -43,6 +43,7 @@ class check_lengths_kernel final : public kernel {
 /// Inputs: lengths [batch], and the step indices, of which only the extents are read. Output: the lengths.
 struct check_lengths_op {
   static constexpr const char* name = "check_lengths";
+  static constexpr const char* onnx = "a";
   static kernel* prepare(const prepare_context& p) { return new detail::check_lengths_kernel(p); }
 };
 

@@ -16,6 +16,7 @@
 #include <weft/ops/arrays/transpose.hpp>
 #include <weft/ops/eager.hpp>
 #include <weft/ops/fused_operations.hpp>
+#include <weft/session/quantize.hpp>
 #include <weft/session/session.hpp>
 
 /// Translates nodes of a graph to nodes of an ONNX model; see onnx/save_onnx.hpp.
@@ -52,17 +53,28 @@ struct exported_value {
     std::string name;
   };
   weft::value_info info;
-  std::string name;                 ///< of the node
-  std::vector<place> places;        ///< the first is the order in which it is computed
-  const std::byte* data = nullptr;  ///< of a variable or a constant
-  storage owner;                    ///< owns `data`, if not the session
-  graph* home = nullptr;            ///< contains the nodes that compute it
+  std::string name;                             ///< of the node
+  std::vector<place> places;                    ///< the first is the order in which it is computed
+  const std::byte* data = nullptr;              ///< of a variable or a constant
+  storage owner;                                ///< owns `data`, if not the session
+  graph* home = nullptr;                        ///< contains the nodes that compute it
+  std::shared_ptr<exported_value> source = {};  ///< of a transposed variable or constant
+  layout turned = {};                           ///< the axes of `source`
 
   /// Returns the first place without added axes, or null.
   const place* own() const {
     for (const place& p : places)
       if (p.order.size() <= info.extents.rank) return &p;
     return nullptr;
+  }
+  /// Returns this order of the axes of `source`.
+  layout in_source(layout order) const {
+    const auto rank = std::int64_t(turned.size());
+    if (order.empty()) return turned;
+    const std::int64_t added = std::int64_t(order.size()) - rank;
+    for (std::int64_t& axis : order)
+      if (axis >= added) axis = turned[std::size_t(axis - added)] + added;
+    return order;
   }
   const layout& order() const {
     static const layout same;
@@ -75,7 +87,8 @@ struct exported_call;
 
 class exporter {
  public:
-  exporter(session& s, model& to) : session_(s), model_(to), top_(s.of()) {
+  /// `weights`: the type of those of products and convolutions in the file.
+  exporter(session& s, model& to, dtype weights) : session_(s), model_(to), weights_(weights), top_(s.of()) {
     for (const auto& [code, size] : top_.whole().fixed_extents()) fixed_.bind(code, size);
   }
 
@@ -99,11 +112,13 @@ class exporter {
   /// Adds an input to a graph.
   shared_value input(graph& to, const weft::value_info& info, const std::string& name);
   /// Makes a value an output of a subgraph.
-  void return_value(graph& from, const shared_value& v);
+  void return_value(graph& from, const std::string& name, const weft::value_info& info);
 
   /// Returns the name of a value in this order, and transposes it if no node has yet. An order with more axes than the
   /// value prepends axes of extent 1.
   std::string at(exported_value& v, layout order);
+  /// The same for weights of a product or a convolution, whose integers have a scale for each index of `axis`.
+  std::string weights(const shared_value& v, const layout& order, std::size_t axis);
   /// Adds a node, and returns the name of its first output.
   std::string add(graph& to, const char* operation, std::vector<std::string> inputs,
                   std::vector<attribute> attributes = {}, std::size_t outputs = 1);
@@ -111,6 +126,8 @@ class exporter {
   std::string integers(const std::vector<std::int64_t>& all);
   std::string scalar(dtype type, std::uint64_t bits);
   std::string number(dtype type, double x);
+  /// Returns infinity, or the largest integer of a type; or -infinity, or the lowest one.
+  std::string extreme(dtype type, bool highest);
   /// Returns the name of one-dimensional extents.
   std::string extents(const shape& s, std::size_t from = 0, std::size_t to = max_rank);
   /// The same with -1 for the only extent that is not a number.
@@ -136,12 +153,14 @@ class exporter {
 
   session& session_;
   model& model_;
+  dtype weights_;
   const weft::graph& top_;
   extent_bindings fixed_;
   std::set<std::string> names_, node_names_, reserved_;
   std::map<std::pair<int, std::string>, std::string> constants_;
   std::map<std::int64_t, std::string> dimensions_;
-  std::vector<shared_value> all_;  // in the main graph
+  std::map<std::pair<shared_value, layout>, std::string> converted_;  // weights
+  std::vector<shared_value> all_;                                     // in the main graph
 };
 
 /// The node that is exported: the argument of the functions that forms name.
@@ -155,6 +174,9 @@ struct exported_call {
   const shared_value& shared(std::size_t k) const { return in.values.at({def.inputs[k].node, def.inputs[k].output}); }
   exported_value& operand(std::size_t k) const { return *shared(k); }
   std::string name(std::size_t k, const layout& order = {}) const { return to.at(operand(k), order); }
+  std::string weights(std::size_t k, const layout& order, std::size_t axis) const {
+    return to.weights(shared(k), order, axis);
+  }
   const weft::value_info& input(std::size_t k) const { return in.g.info(def.inputs[k]); }
   std::int64_t word(std::size_t i) const { return def.attributes[i]; }
   std::string add(const char* operation, std::vector<std::string> inputs,
@@ -164,6 +186,8 @@ struct exported_call {
   /// Declares the value of an output.
   void set(std::uint32_t output, const std::string& name, layout order = {}) const;
   [[noreturn]] void refuse(const std::string& why) const { to.refuse(in, why); }
+  /// Refuses the node if the model still reads the output in the end.
+  void set_refused(std::uint32_t output, const std::string& why) const;
   bool is_wanted(std::uint32_t output) const { return (wanted >> output) & 1; }
 };
 
@@ -292,6 +316,13 @@ inline std::string exporter::number(dtype type, double x) {
   return scalar(type, is_real ? weft::detail::element_bits(x, type) : std::uint64_t(std::int64_t(x)));
 }
 
+inline std::string exporter::extreme(dtype type, bool highest) {
+  if (type >= dtype::float16) return number(type, highest ? __builtin_inf() : -__builtin_inf());
+  const bool is_signed = type >= dtype::int8 && type <= dtype::int64;
+  const std::uint64_t lowest = is_signed ? ~std::uint64_t{0} << (8 * size_of(type) - 1) : 0;
+  return scalar(type, highest ? ~lowest : lowest);
+}
+
 inline std::string exporter::integers(const std::vector<std::int64_t>& all) {
   return shared_constant(dtype::int64, {std::int64_t(all.size())}, all.data(), "integers");
 }
@@ -370,6 +401,7 @@ inline std::string exporter::polynomial(const extent_definition& d) {
 }
 
 inline std::string exporter::at(exported_value& v, layout order) {
+  if (v.source) return at(*v.source, v.in_source(std::move(order)));
   const std::size_t rank = v.info.extents.rank;
   if (order.size() <= rank && is_same_order(order)) order.clear();
   for (const auto& p : v.places)
@@ -415,6 +447,45 @@ inline std::string exporter::at(exported_value& v, layout order) {
   return name;
 }
 
+inline std::string exporter::weights(const shared_value& v, const layout& order, std::size_t axis) {
+  if (v->source) return weights(v->source, v->in_source(order), std::size_t(v->turned[axis]));
+  if (!v->data || v->info.type != dtype::float32 || weights_ == dtype::float32) return at(*v, order);
+  std::string& name = converted_[{v, order}];
+  if (!name.empty()) return name;
+  exported_value stored;
+  stored.info = v->info;
+  stored.info.type = weights_;
+  stored.name = v->name;
+  std::size_t count = 1, inner = 1;
+  for (std::size_t i = 0; i < v->info.extents.rank; ++i) {
+    const auto n = std::size_t(stored.info.extents[i] = known(v->info.extents[i]));
+    count *= n;
+    if (i > axis) inner *= n;
+  }
+  stored.owner = storage(stored.info.bytes());
+  stored.data = stored.owner.data();
+  const auto* const from = reinterpret_cast<const float*>(v->data);
+  if (weights_ == dtype::float16) {
+    for (std::size_t i = 0; i < count; ++i)
+      reinterpret_cast<half*>(stored.owner.data())[i] = static_cast<half>(from[i]);
+    return name = add(model_.main, "Cast", {at(stored, order)}, {attribute_of("to", type_of(dtype::float32))});
+  }
+  const auto channels = std::size_t(stored.info.extents[axis]);
+  std::vector<float> scales;
+  for (std::size_t j = 0; j < channels; ++j) {
+    const auto place = [&](std::size_t i) { return (i / inner * channels + j) * inner + i % inner; };
+    scales.push_back(weft::detail::quantize_channel(
+        count / channels, [&](std::size_t i) { return from[place(i)]; },
+        [&](std::size_t i, std::int8_t x) { stored.owner.data()[place(i)] = static_cast<std::byte>(x); }));
+  }
+  const auto* const bytes = reinterpret_cast<const std::byte*>(scales.data());
+  const std::string integers = at(stored, order);
+  const std::string factors = constant(dtype::float32, {std::int64_t(channels)}, nullptr, v->name + "_scales");
+  model_.main.initializers.back().own({bytes, bytes + channels * sizeof(float)});
+  return name = add(model_.main, "DequantizeLinear", {integers, factors},
+                    {attribute_of("axis", axis_in(order, std::int64_t(axis)))});
+}
+
 inline shared_value exporter::held(const scope& s, std::uint32_t n) {
   const graph_node& from = s.g[n];
   auto v = std::make_shared<exported_value>();
@@ -452,6 +523,11 @@ inline void exported_call::set(std::uint32_t output, const std::string& name, la
   v->places.push_back({std::move(order), name});
   in.values[{in.node, output}] = v;
   if (&in.to == &to.model_.main) to.all_.push_back(v);
+}
+
+inline void exported_call::set_refused(std::uint32_t output, const std::string& why) const {
+  set(output, add("", {}));
+  in.to.nodes.back().doc = str_cat({"'", base, "' (", def.op->name, ") ", why});
 }
 
 inline void exporter::add_input(scope& s, value v) {
@@ -558,9 +634,8 @@ inline std::vector<shared_value> exporter::add_subgraph(const subgraph& b, graph
   return values;
 }
 
-inline void exporter::return_value(graph& from, const shared_value& v) {
-  const std::string name = add(from, "Identity", {at(*v, {})});
-  from.outputs.push_back(described(name, v->info));
+inline void exporter::return_value(graph& from, const std::string& name, const weft::value_info& info) {
+  from.outputs.push_back(described(add(from, "Identity", {name}), info));
 }
 
 }  // namespace weft::onnx::detail

@@ -11,13 +11,17 @@
 /// onnx = "Mul(a, Sigmoid(a))"`, which only the exporter reads. A form consists of calls of ONNX operators, with
 /// attributes in angle brackets: "Softmax<axis=@-1>(a)". Arguments are
 ///
-///   - a, b, ... : the operands;
-///   - numbers, in the element type of a; lists of integers: [0, 1]; and $0, the node's first attribute, an integer;
-///   - `shape`, the extents of the result; `resized`, the same for an operand of as many elements.
+///   - a, b, ... f: the operands;
+///   - g, h, ... z: values named before: "k = Less(a, b); Where(k, a, b)";
+///   - numbers, in the element type of a: 1, `lowest` (-inf or the lowest integer), `highest`; 1L, an std::int64_t;
+///   lists
+///     of integers: [0, 1]; $0, the node's first attribute, an integer; and `bits`, the bits of an element, an integer;
+///   - `shape`, the extents of the result.
 ///
-/// An attribute is a number, a 'text', $0 or @-1: an axis of a and of the result, whatever the order of the axes in
-/// ONNX. Integers have the form after `|`, if there is one. A name in lower case calls one of the functions below, for
-/// operations that need more than a text.
+/// An attribute is a number, a 'text', `type`, the element type of the result, $0 or @-1: an axis of a and of the
+/// result, whatever the order of the axes in ONNX. `;` separates the forms of several results. Integers have the form
+/// after `|`, if there is one. A name in lower case calls one of the functions below, for operations that need more
+/// than a text.
 WEFT_COLD_BEGIN
 namespace weft::onnx::detail {
 
@@ -25,19 +29,41 @@ namespace weft::onnx::detail {
 class form_reader {
  public:
   /// `operand` returns the name of an operand.
-  form_reader(const exported_call& c, const char* form, dtype type, layout order,
+  form_reader(const exported_call& c, const char* form, dtype type, dtype result, layout order,
               std::function<std::string(std::size_t)> operand)
-      : call_(c), at_(form), type_(type), order_(std::move(order)), operand_(std::move(operand)) {}
+      : call_(c), at_(form), type_(type), result_(result), order_(std::move(order)), operand_(std::move(operand)) {}
 
+  /// Returns the names of the results.
+  std::vector<std::string> values() {
+    std::vector<std::string> all;
+    do {
+      skip();
+      const char local = at_[1] == ' ' && at_[2] == '=' ? *at_ : char{};
+      if (local) at_ += 3;
+      const std::string x = value();
+      if (local)
+        locals_[local] = x;
+      else
+        all.push_back(x);
+    } while (take(';'));
+    return all;
+  }
   std::string value() {
     skip();
-    if (*at_ >= 'a' && *at_ <= 'f' && !is_name(at_[1])) return operand_(std::size_t(*at_++ - 'a'));
+    if (is_name(*at_) && !is_name(at_[1])) {
+      const char name = *at_++;
+      return name <= 'f' ? operand_(std::size_t(name - 'a')) : locals_.at(name);
+    }
     if (*at_ == '[') return call_.to.integers(list());
     if (*at_ == '$') return call_.to.scalar(dtype::int64, std::uint64_t(integer()));
-    if (is_number()) return call_.to.number(type_, number());
+    if (is_number()) {
+      const double x = number();
+      return call_.to.number(take('L') ? dtype::int64 : type_, x);
+    }
     const std::string name = word();
+    if (name == "lowest" || name == "highest") return call_.to.extreme(type_, name == "highest");
+    if (name == "bits") return call_.to.scalar(dtype::int64, 8 * size_of(type_));
     if (name == "shape") return call_.to.extents(call_.def.outputs[0].extents);
-    if (name == "resized") return call_.to.resized(call_.def.outputs[0].extents);
     std::vector<attribute> attributes;
     if (take('<')) do {
         const std::string of = word();
@@ -97,6 +123,7 @@ class form_reader {
       return attribute_of(of, axis_in(order_, axis < 0 ? axis + std::int64_t(call_.input(0).extents.rank) : axis));
     }
     if (*at_ == '$') return attribute_of(of, integer());
+    if (*at_ == 't') return word(), attribute_of(of, type_of(result_));
     const char* const from = at_;
     const double x = number();
     if (std::string_view(from, std::size_t(at_ - from)).find('.') != std::string_view::npos) return attribute_of(of, x);
@@ -105,9 +132,10 @@ class form_reader {
 
   const exported_call& call_;
   const char* at_;
-  dtype type_;
+  dtype type_, result_;
   layout order_;
   std::function<std::string(std::size_t)> operand_;
+  std::map<char, std::string> locals_;
 };
 
 /// Returns the form for an element type.
@@ -121,11 +149,13 @@ inline void export_form(const exported_call& c, const char* form) {
     c.in.values[{c.in.node, 0}] = c.shared(0);
     return;
   }
-  if (*form >= 'a' && *form <= 'z') return find_form({form, std::strcspn(form, "(")})(c);
-  if (c.wanted != 1) c.refuse("has an ONNX form for its first result alone");
+  if (*form >= 'a' && *form <= 'z' && form[1] != ' ') return find_form({form, std::strcspn(form, "(")})(c);
   const layout order = std::strchr(form, '@') ? c.operand(0).order() : layout();
-  c.set(0, form_reader(c, form, c.input(0).type, order, [&](std::size_t k) { return c.name(k, order); }).value(),
-        order);
+  form_reader text(c, form, c.input(0).type, c.def.outputs[0].type, order,
+                   [&](std::size_t k) { return c.name(k, order); });
+  const std::vector<std::string> results = text.values();
+  if (c.wanted >> results.size()) c.refuse("has an ONNX form for its first result alone");
+  for (std::uint32_t o = 0; o < results.size(); ++o) c.set(o, results[o], order);
 }
 
 namespace forms {
@@ -221,8 +251,8 @@ inline typed_name expression(const exported_call& c, const skeleton::token*& t, 
   const dtype type = arguments[0].type;
   const bool chooses_bools = now.formula == skeleton::formula_id::select && now.type == dtype::boolean;
   const char* const text = chooses_bools ? "Or(And(a, b), And(Not(a), c))" : form_for(type, now.onnx);
-  form_reader form(c, text, type, {}, [&](std::size_t k) { return arguments[k].name; });
-  return {form.value(), now.type};
+  form_reader form(c, text, type, now.type, {}, [&](std::size_t k) { return arguments[k].name; });
+  return {form.values()[0], now.type};
 }
 /// Exports the expression of a call whose operands have at most this rank. Returns the name of its value, and sets the
 /// order of its axes.
@@ -293,10 +323,13 @@ inline void range(const exported_call& c) {
 
 inline void transpose(const exported_call& c) {
   exported_value& x = c.operand(0);
-  if (x.data && !x.own()) {
-    layout whole = counted(x.info.extents.rank);
-    for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = c.word(i);
-    return c.set(0, c.to.at(x, whole));
+  if (x.data || x.source) {
+    auto v = std::make_shared<exported_value>();
+    v->info = c.def.outputs[0];
+    v->source = c.shared(0);
+    for (std::size_t i = 0; i < x.info.extents.rank; ++i) v->turned.push_back(c.word(i));
+    c.in.values[{c.in.node, 0}] = v;
+    return;
   }
   layout order;
   std::vector<std::int64_t> axis(x.info.extents.rank);  // of the result, for each axis of x
@@ -305,6 +338,17 @@ inline void transpose(const exported_call& c) {
     order.push_back(axis[std::size_t(x.order().empty() ? std::int64_t(i) : x.order()[i])]);
   c.set(0, x.own()->name, order);
   c.in.values[{c.in.node, 0}]->home = x.home;
+}
+/// Exports a reshape: of a variable or a constant, as an initializer of these extents.
+inline void reshape(const exported_call& c) {
+  const shape& to = c.def.outputs[0].extents;
+  auto v = std::make_shared<exported_value>(c.operand(0));
+  bool known = v->data;
+  for (std::size_t i = 0; i < to.rank; ++i) known = known && c.to.known(to[i]) >= 0;
+  if (!known) return c.set(0, c.add("Reshape", {c.name(0), c.to.resized(to)}));
+  v->info.extents = to;
+  v->places.clear();
+  c.in.values[{c.in.node, 0}] = v;
 }
 /// Exports a slice along some of Weft's axes.
 inline void sliced(const exported_call& c, const std::vector<std::int64_t>& axes, const std::string& begins,
@@ -427,11 +471,6 @@ inline void shape_of(const exported_call& c) { c.set(0, c.to.extents(c.input(0).
 inline void size(const exported_call& c) {
   c.set(0, c.add("ReduceProd", {c.to.extents(c.input(0).extents)}, {attribute_of("keepdims", 0)}));
 }
-inline void one_hot(const exported_call& c) {
-  const std::vector<std::int64_t> classes = counted(std::size_t(c.word(0)));
-  const std::string labels = c.add("Unsqueeze", {cast(c, c.name(0), dtype::int64), c.to.integers({-1})});
-  c.set(0, cast(c, c.add("Equal", {labels, c.to.integers(classes)}), c.def.outputs[0].type));
-}
 /// Returns the indices of operand 1; `skipped` replaces those out of range, if the operation skips them.
 inline std::string indices(const exported_call& c, const std::string& skipped) {
   const std::string at = cast(c, c.name(1), dtype::int64);
@@ -474,8 +513,6 @@ inline void scatter(const exported_call& c) {
   const shape& to = c.def.outputs[0].extents;
   const bool is_new = c.def.inputs.size() < 3;
   const dtype type = c.input(0).type;
-  if (is_new && how > 2 && type != dtype::float32 && type != dtype::float64)
-    c.refuse("begins with the largest or the smallest integer, for which there is no ONNX form");
   const attribute reduction = attribute_of("reduction", reductions[how]);
   std::string begin, skipped, extents = c.to.extents(to);
   if (is_new) {
@@ -485,10 +522,12 @@ inline void scatter(const exported_call& c) {
                       {attribute_of("axis", 0)});
     }
     // As TensorFlow, minima and maxima of sorted segments begin with infinity.
-    double first = how == 2;
-    if (how > 2)
-      first = c.word(3) == 3 ? __builtin_inf() : type == dtype::float32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
-    begin = c.add("Expand", {c.to.number(type, how == 4 ? -first : first), extents});
+    std::string first = how > 2 ? c.to.extreme(type, how == 3) : c.to.number(type, how == 2);
+    if (how > 2 && c.word(3) != 3 && (type == dtype::float32 || type == dtype::float64)) {
+      const double most = type == dtype::float32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+      first = c.to.number(type, how == 4 ? -most : most);
+    }
+    begin = c.add("Expand", {first, extents});
   }
   if (c.word(2))
     return c.set(0, c.add("ScatterElements", {is_new ? begin : c.name(2), c.name(1), c.name(0)},
@@ -505,6 +544,78 @@ inline void scatter(const exported_call& c) {
       c.add("ScatterND", {is_new ? begin : c.name(2, order), at, c.name(0, axis ? order : layout())}, {reduction});
   if (!skipped.empty()) x = c.add("Slice", {x, c.to.integers({0}), skipped});
   c.set(0, x, order);
+}
+/// Exports the form of a step along an axis: "scan_rows(first; value)". In the value, a is the previous result, and b
+/// the next element. With two results, which are a and b, c is the next element, and d its index.
+inline void scan_rows(const exported_call& c) {
+  const std::int64_t axis = c.word(0), exclusive = c.word(1), reverse = c.word(2);
+  const std::size_t count = c.def.outputs.size();
+  weft::value_info row = c.input(0);
+  row.extents = {};
+  for (std::size_t i = 0; i < c.input(0).extents.rank; ++i)
+    if (std::int64_t(i) != axis) row.extents.push_back(c.input(0).extents[i]);
+  graph body;
+  body.name = c.to.unique(c.base);
+  exporter::scope inside{c.in.g, body};
+  const exported_call step{c.to, inside, c.def, c.wanted, c.base};
+  std::vector<std::string> inputs, given;
+  const auto add_input = [&](const weft::value_info& info, const std::string& outside) {
+    given.push_back(c.to.input(body, info, "row")->places[0].name);
+    inputs.push_back(outside);
+  };
+  form_reader first(c, std::strchr(c.def.op->onnx, '(') + 1, row.type, row.type, {}, {});
+  for (std::size_t o = 0; o < count; ++o) {
+    const std::string x = o == 0 ? first.value() : c.to.number(c.def.outputs[o].type, 0);
+    add_input({c.def.outputs[o].type, row.extents}, c.add("Expand", {x, c.to.extents(row.extents)}));
+  }
+  std::vector<std::int64_t> axes{axis};
+  add_input(row, c.name(0));
+  if (count > 1) {
+    axes.push_back(0);
+    const dtype type = c.def.outputs[1].type;
+    add_input({type, {}}, cast(c, indices_of(c, c.input(0).extents[std::size_t(axis)]), type));
+  }
+  form_reader text(step, std::strchr(c.def.op->onnx, ';') + 1, row.type, row.type, {},
+                   [&](std::size_t k) { return given[k]; });
+  const std::vector<std::string> next = text.values();
+  for (std::size_t o = 0; o < 2 * count; ++o)
+    c.to.return_value(body, o >= count && exclusive ? given[o - count] : next[o % count],
+                      {c.def.outputs[o % count].type, row.extents});
+  const auto same = [&](const char* name, std::int64_t x, std::size_t n) {
+    return attribute_of(name, std::vector<std::int64_t>(n, x));
+  };
+  const std::size_t rows = axes.size();
+  c.to.add(c.in.to, "Scan", inputs,
+           {attribute_of("body", std::move(body)), attribute_of("num_scan_inputs", std::int64_t(rows)),
+            attribute_of("scan_input_axes", axes), same("scan_output_axes", axis, count),
+            same("scan_input_directions", reverse, rows), same("scan_output_directions", reverse, count)},
+           2 * count);
+  const std::vector<std::string> outputs = c.in.to.nodes.back().outputs;
+  for (std::uint32_t o = 0; o < count; ++o) c.set(o, outputs[count + o]);
+}
+/// Exports a Fourier transform along the last axis. ONNX has none from half of the conjugates to real numbers.
+inline void fourier(const exported_call& c) {
+  const bool from_real = c.def.inputs.size() == 1, to_real = c.def.outputs.size() == 1, inverse = c.word(2);
+  double scale = real_word(c, 1);
+  if (to_real && !c.word(3)) c.refuse("is the gradient of rfft: export the model without its gradients");
+  if (inverse != (scale < 0))
+    scale *= static_cast<double>(number_of(c, c.input(0).extents[c.input(0).extents.rank - 1]));
+  const auto part = [&](std::size_t k) {
+    std::string x = c.name(k);
+    if (to_real) {  // the others: elements n - m down to 1
+      const std::int64_t n = c.word(0), m = n / 2 + 1;
+      std::string rest =
+          c.add("Slice", {x, c.to.integers({n - m}), c.to.integers({0}), c.to.integers({-1}), c.to.integers({-1})});
+      if (k) rest = c.add("Neg", {rest});
+      x = c.add("Concat", {x, rest}, {attribute_of("axis", -1)});
+    }
+    return c.add("Unsqueeze", {x, c.to.integers({-1})});
+  };
+  const std::string x = from_real ? part(0) : c.add("Concat", {part(0), part(1)}, {attribute_of("axis", -1)});
+  std::string y = c.add("DFT", {x, "", c.to.scalar(dtype::int64, std::uint64_t(-2))},
+                        {attribute_of("inverse", int{inverse}), attribute_of("onesided", int{from_real})});
+  for (std::uint32_t o = 0; o < c.def.outputs.size(); ++o)
+    c.set(o, c.add("Gather", {y, c.to.scalar(dtype::int64, o)}, {attribute_of("axis", -1)}));
 }
 /// Counts the sorted values that precede each value.
 inline void searchsorted(const exported_call& c) {
@@ -554,7 +665,7 @@ inline void matmul(const exported_call& c) {
   const auto operand = [&](std::size_t k) {
     layout order = counted(c.input(k).extents.rank);
     if (c.word(k)) std::swap(order[order.size() - 1], order[order.size() - 2]);
-    return c.name(k, order);
+    return k == 1 && order.size() == 2 ? c.weights(1, order, std::size_t(order[1])) : c.name(k, order);
   };
   if (c.input(0).extents.rank > 2 && c.def.outputs[0].extents.rank == 2)
     c.refuse("sums the products of many matrices, as gradients do: export the model without its gradients");
@@ -566,7 +677,6 @@ inline void attention(const exported_call& c) {
   double scale = real_word(c, 3);
   int next = 3;
   const int mask = c.word(4) ? next++ : -1, lengths = c.word(5) ? next++ : -1, positions = c.word(6) ? next++ : -1;
-  if (alibi) c.refuse("adds ALiBi's biases, which have no ONNX form: pass them as a mask");
   const shape &q = c.input(0).extents, &k = c.input(1).extents;
   const dtype type = c.input(0).type;
   if (scale == 0) scale = 1 / __builtin_sqrt(static_cast<double>(number_of(c, q[3])));
@@ -586,14 +696,24 @@ inline void attention(const exported_call& c) {
   const auto keep_where = [&](const std::string& also) {
     attended = attended.empty() ? also : c.add("And", {attended, also});
   };
-  const std::string columns = causal || window > 0 || lengths >= 0 ? indices_of(c, k[2]) : "";
-  if (causal || window > 0) {
+  const std::string columns = causal || alibi || window > 0 || lengths >= 0 ? indices_of(c, k[2]) : "";
+  if (causal || alibi || window > 0) {
     std::string places = c.add("Unsqueeze", {indices_of(c, q[2]), c.to.integers({1})});
     if (positions >= 0) {
       const auto p = std::size_t(positions);
       std::string first = cast(c, c.name(p), dtype::int64);
       if (c.input(p).extents.rank == 1) first = c.add("Unsqueeze", {first, c.to.integers({1, 2, 3})});
       places = c.add("Add", {places, first});
+    }
+    if (alibi) {  // slopes for heads, from 2^(-8 / heads)
+      const std::int64_t n = number_of(c, q[1]);
+      std::vector<std::int64_t> heads_of = counted(std::size_t(n), 1);
+      const std::string powers =
+          c.add("Mul", {cast(c, c.to.integers(heads_of), type), c.to.number(type, -8.0 / double(n))});
+      const std::string slopes =
+          c.add("Pow", {c.to.number(type, 2), c.add("Unsqueeze", {powers, c.to.integers({1, 2})})});
+      const std::string far = cast(c, c.add("Abs", {c.add("Sub", {places, columns})}), type);
+      scores = c.add("Sub", {scores, c.add("Mul", {slopes, far})});
     }
     if (causal) keep_where(c.add("LessOrEqual", {columns, places}));
     if (window > 0)
@@ -648,7 +768,7 @@ inline std::string filters(const exported_call& c, std::size_t k) {
   const auto rank = std::int64_t(c.input(k).extents.rank);
   layout order{rank - 1, rank - 2};
   for (std::int64_t i = 0; i + 2 < rank; ++i) order.push_back(i);
-  return c.name(k, order);
+  return c.weights(k, order, std::size_t(order[k ? 0 : 1]));  // those of operand 0 are transposed
 }
 inline std::vector<std::int64_t> kernel_of(const exported_call& c, std::size_t k) {
   std::vector<std::int64_t> kernel;
@@ -672,7 +792,7 @@ inline void convolution(const exported_call& c) {
     for (std::size_t i = 0; i + 2 < rank; ++i) by_channel.push_back(std::int64_t(i));
     shape whole(f[rank - 2] * f[rank - 1], 1);
     for (std::size_t i = 0; i + 2 < rank; ++i) whole.push_back(f[i]);
-    w = c.name(1, by_channel);
+    w = c.weights(1, by_channel, rank - 2);
     if (f[rank - 1] != 1) w = c.add("Reshape", {w, c.to.extents(whole)});
   }
   c.set(0, c.add("Conv", {c.name(0, order), w}, std::move(attributes)), order);
@@ -752,6 +872,53 @@ inline void unfold(const exported_call& c) {
   c.set(0, parts.size() == 1 ? parts[0] : c.add("Concat", parts, {attribute_of("axis", 3)}));
 }
 
+/// Exports samples of images by a grid, which only their sums read.
+inline void grid_taps(const exported_call& c) {
+  for (const std::uint32_t o : {0u, 1u}) c.set_refused(o, "has an ONNX form only in grid_sample");
+}
+inline void sample(const exported_call& c) {
+  const auto source = [&](value v) {
+    while (c.in.g[v.node].def.op->alias) v = c.in.g[v.node].def.inputs[0];
+    return v;
+  };
+  const value taps = source(c.def.inputs[1]);
+  const node_def& grid = c.in.g[taps.node].def;
+  if (std::string_view(grid.op->name) != "grid_taps" || source(c.def.inputs[2]).node != taps.node ||
+      source(c.def.inputs[0]) != source(grid.inputs[1]) || grid.attributes[2] > 1 || grid.attributes[3] ||
+      grid.attributes[4] || grid.attributes[5])
+    c.refuse("samples images in a way for which ONNX has no operator: use grid_sample");
+  constexpr const char *modes[] = {"nearest", "linear", "cubic"}, *borders[] = {"zeros", "border", "reflection"};
+  const std::size_t rank = c.in.g.info(grid.inputs[1]).extents.rank;
+  layout channels_last = counted(rank);
+  channels_last.erase(channels_last.begin() + 1), channels_last.push_back(1);
+  const auto whole = [&](value v, const layout& order) {
+    const auto found = c.in.values.find({v.node, v.output});
+    if (found == c.in.values.end()) c.refuse("samples reshaped images: name them by let()");
+    return c.to.at(*found->second, order);
+  };
+  const std::string y =
+      c.add("GridSample", {whole(grid.inputs[1], channels_first(rank)), whole(grid.inputs[0], {})},
+            {attribute_of("mode", modes[grid.attributes[0]]), attribute_of("padding_mode", borders[grid.attributes[1]]),
+             attribute_of("align_corners", grid.attributes[2])});
+  c.set(0, c.add("Reshape", {c.add("Transpose", {y}, {attribute_of("perm", channels_last)}),
+                             c.to.extents(c.def.outputs[0].extents)}));
+}
+inline void non_max_suppression(const exported_call& c) {
+  const auto operand = [&](std::size_t k, std::size_t axes) {
+    return c.add("Unsqueeze", {cast(c, c.name(k), dtype::float32), c.to.integers(counted(axes))});
+  };
+  const std::int64_t most = c.def.outputs[0].extents[0];
+  std::vector<std::string> inputs{operand(0, 1), operand(1, 2), c.to.scalar(dtype::int64, std::uint64_t(most)),
+                                  c.to.number(dtype::float32, real_word(c, 0))};
+  if (real_word(c, 1) > -__builtin_inf()) inputs.push_back(c.to.number(dtype::float32, real_word(c, 1)));
+  const std::string kept =
+      c.add("Gather", {c.add("NonMaxSuppression", inputs), c.to.scalar(dtype::int64, 2)}, {attribute_of("axis", 1)});
+  const std::string count = c.add("Shape", {kept}), rest = c.add("Sub", {c.to.integers({most}), count});
+  const std::string pads = c.add("Concat", {c.to.integers({0}), rest}, {attribute_of("axis", 0)});
+  c.set(0, cast(c, c.add("Pad", {kept, pads}), c.def.outputs[0].type));
+  c.set(1, c.add("Squeeze", {count}));
+}
+
 // ---- normalizations ----
 
 inline void layer_normalization(const exported_call& c) {
@@ -800,7 +967,8 @@ inline graph branch(const exported_call& c, const subgraph& b, const std::vector
                     const std::vector<bool>& wanted) {
   graph body;
   body.name = c.to.unique(b.name);
-  for (const shared_value& r : c.to.add_subgraph(b, body, parameters, wanted)) c.to.return_value(body, r);
+  for (const shared_value& r : c.to.add_subgraph(b, body, parameters, wanted))
+    c.to.return_value(body, c.to.at(*r, {}), r->info);
   return body;
 }
 inline void cond(const exported_call& c) {
@@ -882,15 +1050,12 @@ inline void loop(const exported_call& c) {
   for (std::size_t j = 0; j < s.variables + s.rows_read; ++j) inputs.push_back(c.name(s.variable_in(j)));
   const std::vector<shared_value> results = c.to.add_subgraph(of_body, body, parameters, wanted);
   if (!is_scan) {
-    if (s.conditional)
-      c.to.return_value(body,
-                        continues(body, {results.begin(), results.begin() + static_cast<std::ptrdiff_t>(s.variables)}));
-    else {
-      const std::string yes = c.to.add(body, "Identity", {body.inputs[1].name});
-      body.outputs.push_back(c.to.described(yes, {dtype::boolean, {}}));
-    }
+    const auto variables = results.begin() + static_cast<std::ptrdiff_t>(s.variables);
+    const std::string again =
+        s.conditional ? c.to.at(*continues(body, {results.begin(), variables}), {}) : body.inputs[1].name;
+    c.to.return_value(body, again, {dtype::boolean, {}});
   }
-  for (const shared_value& r : results) c.to.return_value(body, r);
+  for (const shared_value& r : results) c.to.return_value(body, c.to.at(*r, {}), r->info);
   const std::size_t stacked = results.size() - s.variables;
   if (stacked > 0 && !is_scan && !s.is_exact()) c.refuse("stacks rows of an unknown number of iterations");
   attributes.push_back(attribute_of("body", std::move(body)));
@@ -912,13 +1077,14 @@ inline void loop(const exported_call& c) {
 inline form_function find_form(std::string_view name) {
   // clang-format off
 #define WEFT_FORM(known) if (name == #known) return forms::known;
-  WEFT_FORM(map) WEFT_FORM(reduce) WEFT_FORM(fill) WEFT_FORM(range) WEFT_FORM(transpose) WEFT_FORM(slice)
+  WEFT_FORM(map) WEFT_FORM(reduce) WEFT_FORM(fill) WEFT_FORM(range) WEFT_FORM(transpose) WEFT_FORM(reshape) WEFT_FORM(slice)
   WEFT_FORM(strided_slice) WEFT_FORM(slice_at) WEFT_FORM(pad) WEFT_FORM(pad_border) WEFT_FORM(concat)
-  WEFT_FORM(split) WEFT_FORM(reverse) WEFT_FORM(roll) WEFT_FORM(shape_of) WEFT_FORM(size) WEFT_FORM(one_hot)
+  WEFT_FORM(split) WEFT_FORM(reverse) WEFT_FORM(roll) WEFT_FORM(shape_of) WEFT_FORM(size)
   WEFT_FORM(batch_gather) WEFT_FORM(scatter) WEFT_FORM(sort) WEFT_FORM(searchsorted) WEFT_FORM(diagonal)
   WEFT_FORM(matmul) WEFT_FORM(attention) WEFT_FORM(convolution) WEFT_FORM(transposed_convolution) WEFT_FORM(max_pool)
   WEFT_FORM(average_pool) WEFT_FORM(resample) WEFT_FORM(unfold) WEFT_FORM(layer_normalization)
   WEFT_FORM(rms_normalization) WEFT_FORM(batch_normalization) WEFT_FORM(cond) WEFT_FORM(loop)
+  WEFT_FORM(scan_rows) WEFT_FORM(fourier) WEFT_FORM(sample) WEFT_FORM(grid_taps) WEFT_FORM(non_max_suppression)
 #undef WEFT_FORM
   throw error(error_code::internal, "save_onnx",
               {"'", std::string(name),

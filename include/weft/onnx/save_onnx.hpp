@@ -6,6 +6,14 @@
 
 namespace weft {
 
+/// Options of `save_onnx`.
+struct onnx_options {
+  /// The type in which the file has the float weights of products and convolutions: dtype::int8, with a scale for each
+  /// output channel, as a frozen model (freeze_options) has them; or dtype::float16. Values are float, and results
+  /// differ from the session's.
+  dtype weights = dtype::float32;
+};
+
 /// Writes the part of a session's graph that computes some values to an ONNX file:
 /// `save_onnx("model.onnx", s, fetch(logits), feed(images))`. Nodes and variables keep their names, and named extents
 /// become symbolic dimensions. The file contains the session's present values of variables; if they exceed 1 GB, these
@@ -14,9 +22,10 @@ namespace weft {
 /// Throws unimplemented, with the node's name, for operations without an ONNX form, such as updates and random draws,
 /// failed_precondition if a placeholder is needed but not fed, and the errors of onnx::write_model.
 template <class... F, class... P>
-void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds);
+void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds,
+               const onnx_options& options = {});
 template <class... F>
-void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches);
+void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches, const onnx_options& options = {});
 
 WEFT_COLD_BEGIN
 namespace onnx::detail {
@@ -40,6 +49,7 @@ inline void remove_unused(graph& g) {
     bool is_used = false;
     for (const std::string& o : g.nodes[i].outputs) is_used = is_used || used.count(o);
     if (!is_used) continue;
+    if (g.nodes[i].op_type.empty()) throw error(error_code::unimplemented, "save_onnx", {g.nodes[i].doc});
     add_uses(g.nodes[i], used);
     kept.push_back(std::move(g.nodes[i]));
   }
@@ -106,7 +116,7 @@ inline void add_biases(graph& g) {
 }
 
 /// Returns the model that save_onnx writes. It refers to the session's variables.
-inline model model_of(session& s, const plan::step_request& request) {
+inline model model_of(session& s, const plan::step_request& request, const onnx_options& options) {
   constexpr std::int64_t ir_version = 9, opset = 20;
   model made;
   made.ir_version = ir_version;
@@ -114,7 +124,7 @@ inline model model_of(session& s, const plan::step_request& request) {
   made.producer_version = WEFT_VERSION_STRING;
   made.opsets[""] = opset;
   made.main.name = "weft";
-  exporter to(s, made);
+  exporter to(s, made, options.weights);
   exporter::scope all{s.of(), made.main};
   for (const value& v : request.feeds) to.add_input(all, v);
   to.reserve_names();
@@ -126,9 +136,12 @@ inline model model_of(session& s, const plan::step_request& request) {
   return made;
 }
 
-inline void save(const std::string& path, session& s, plan::step_request request) {
+inline void save(const std::string& path, session& s, plan::step_request request, const onnx_options& options) {
+  if (options.weights != dtype::float32 && options.weights != dtype::float16 && options.weights != dtype::int8)
+    throw error(error_code::invalid_argument, "save_onnx",
+                {"weights must be dtype::float32, float16 or int8; they are ", weft::name(options.weights)});
   for (const std::uint32_t effect : request.targets) request.fetches.push_back({effect, 0});  // refused by name
-  const model made = model_of(s, request);
+  const model made = model_of(s, request, options);
   std::uint64_t bytes = 0;
   for (const tensor_value& t : made.main.initializers) bytes += t.bytes.size();
   constexpr std::uint64_t large = std::uint64_t{1} << 30, small = 1024;
@@ -139,13 +152,14 @@ inline void save(const std::string& path, session& s, plan::step_request request
 WEFT_COLD_END
 
 template <class... F, class... P>
-void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds,
+               const onnx_options& options) {
   static_cast<void>(s.prepare(fetches, feeds));  // reports mistakes in the lists
-  onnx::detail::save(path, s, detail::request_of(fetches, feeds));
+  onnx::detail::save(path, s, detail::request_of(fetches, feeds), options);
 }
 template <class... F>
-void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches) {
-  save_onnx(path, s, fetches, feed_list<>{});
+void save_onnx(const std::string& path, session& s, const fetch_list<F...>& fetches, const onnx_options& options) {
+  save_onnx(path, s, fetches, feed_list<>{}, options);
 }
 
 }  // namespace weft

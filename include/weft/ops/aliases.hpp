@@ -11,7 +11,7 @@ namespace weft {
 /// Returns the same elements with other extents (tf.reshape). No copy: the result is the operand's buffer.
 struct reshape_op {
   static constexpr const char* name = "reshape";
-  static constexpr const char* onnx = "Reshape(a, resized)";
+  static constexpr const char* onnx = "reshape()";
   static constexpr bool alias = true;
   static void gradient(gradient_context& g) { g.set_gradient(0, reshape(g.upstream(), g.input(0).extents())); }
 };

@@ -20,6 +20,7 @@ namespace weft {
 /// Input: the number of real rows. Output: for each row along the first axis, true if it is real.
 struct valid_rows_op {
   static constexpr const char* name = "valid_rows";
+  static constexpr const char* onnx = "Reshape(Less(Range(0L, ReduceProd<keepdims=0>(shape), 1L), a), shape)";
   static kernel* prepare(const prepare_context&);
 };
 

@@ -19,6 +19,7 @@
 #include <weft/ops/reduce/normalization.hpp>
 #include <weft/ops/reduce/softmax.hpp>
 #include <weft/session/frozen_loops.hpp>
+#include <weft/session/quantize.hpp>
 
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
@@ -126,12 +127,9 @@ class frozen_kernels : public frozen_loops {
       sequence<float> scales;
       sequence<std::int8_t> integers(rows * columns);
       for (std::size_t j = 0; j < columns; ++j) {
-        float most = 0;
-        for (std::size_t p = 0; p < rows; ++p)
-          if (const float x = math::abs(element(p, j)); x > most) most = x;
-        scales.push_back(most > 0 ? most / 127 : 1);
-        for (std::size_t p = 0; p < rows; ++p)
-          integers[p * columns + j] = static_cast<std::int8_t>(__builtin_rintf(element(p, j) / scales[j]));
+        scales.push_back(quantize_channel(
+            rows, [&](std::size_t p) { return element(p, j); },
+            [&](std::size_t p, std::int8_t x) { integers[p * columns + j] = x; }));
       }
       const auto add = [&](const std::string& id, dtype type, const weft::shape& s, const void* data) {
         add_array(id, of, {type, s}, static_cast<const std::byte*>(data));

@@ -255,10 +255,20 @@ WEFT_PREDICATE(is_finite, "Not(Or(IsNaN(a), IsInf(a)))")
 WEFT_BITS(bit_and, "And(a, b) | BitwiseAnd(a, b)", true, (V a, V b), (a, b), weft::detail::joined(a, b))
 WEFT_BITS(bit_or, "Or(a, b) | BitwiseOr(a, b)", true, (V a, V b), (a, b), weft::detail::joined(a, b))
 WEFT_BITS(bit_xor, "Xor(a, b) | BitwiseXor(a, b)", true, (V a, V b), (a, b), weft::detail::joined(a, b))
-WEFT_BITS(shift_left, nullptr, false, (V a, V b), (a, b), weft::detail::joined(a, b))
-WEFT_BITS(shift_right, nullptr, false, (V a, V b), (a, b), weft::detail::joined(a, b))
+WEFT_BITS(shift_left,
+          "Cast<to=type>(Where(And(GreaterOrEqual(Cast<to=7>(b), 0L), Less(Cast<to=7>(b), bits)), "
+          "Cast<to=7>(BitShift<direction='LEFT'>(Cast<to=13>(a), Cast<to=13>(b))), 0L))",
+          false, (V a, V b), (a, b), weft::detail::joined(a, b))
+WEFT_BITS(shift_right,  // ONNX shifts unsigned integers: inverts negative ones
+          "n = Cast<to=7>(b); s = Where(Less(Cast<to=11>(a), Cast<to=11>(0L)), -1L, 0L); "
+          "y = BitShift<direction='RIGHT'>(Cast<to=13>(BitwiseXor(Cast<to=7>(a), s)), Cast<to=13>(n)); "
+          "Cast<to=type>(Where(And(GreaterOrEqual(n, 0L), Less(n, bits)), BitwiseXor(Cast<to=7>(y), s), s))",
+          false, (V a, V b), (a, b), weft::detail::joined(a, b))
 WEFT_BITS(bit_not, "Not(a) | BitwiseNot(a)", true, (V x), (x), x)
-WEFT_BITS(popcount, nullptr, false, (V x), (x), x)
+WEFT_BITS(popcount,
+          "x = BitShift<direction='RIGHT'>(Cast<to=13>(Unsqueeze(a, [-1])), Cast<to=13>(Range(0L, bits, 1L))); "
+          "Cast<to=type>(ReduceSum<keepdims=0>(BitwiseAnd(Cast<to=7>(x), 1L), [-1]))",
+          false, (V x), (x), x)
 #undef WEFT_BITS
 
 /// Define formula::op, whose value is `math::op`; see WEFT_FORMULA_1. The further arguments are the formulas for which

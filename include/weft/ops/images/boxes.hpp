@@ -31,6 +31,7 @@ WEFT_COLD_BEGIN
 template <class T>
 struct non_max_suppression_op {
   static constexpr const char* name = "non_max_suppression";
+  static constexpr const char* onnx = "non_max_suppression()";
   struct attributes {
     attribute<double> iou_threshold, score_threshold;
   };

@@ -15,6 +15,7 @@ namespace weft {
 template <class T>
 struct grid_taps_op {
   static constexpr const char* name = "grid_taps";
+  static constexpr const char* onnx = "grid_taps()";
   using attributes = detail::grid_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {

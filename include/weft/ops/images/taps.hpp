@@ -17,6 +17,7 @@ namespace weft {
 template <class T>
 struct taps_op {
   static constexpr const char* name = "sample";
+  static constexpr const char* onnx = "sample()";
   static kernel* prepare(const prepare_context& p) {
     const detail::tap_extents e(name, p.inputs[0].extents, p.outputs[0].extents, p.inputs[1].extents);
     return new detail::taps_kernel<T, detail::tap_kind::sums>(p, e, p.input_slots[0], p.output_slots[0],

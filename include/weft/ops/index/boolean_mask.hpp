@@ -17,6 +17,9 @@ WEFT_COLD_BEGIN
 /// -1.
 struct mask_rows_op {
   static constexpr const char* name = "mask_rows";
+  static constexpr const char* onnx =
+      "k = Squeeze(NonZero(b), [0]); Cast<to=6>(Pad(k, Concat<axis=0>([0], Sub(Shape(b), Shape(k))), -1L)); "
+      "Where(b, Sub(a, 1), -1); Squeeze(Shape(k))";
   static kernel* prepare(const prepare_context& p) {
     detail::check_indices(p, 0);
     return new detail::mask_rows_kernel(p);
@@ -27,6 +30,7 @@ struct mask_rows_op {
 /// mapping, which the gradient uses. No row is taken twice.
 struct boolean_mask_op {
   static constexpr const char* name = "boolean_mask";
+  static constexpr const char* onnx = "Gather(Pad(Reshape(a, shape), [0, 1], 0, [0]), b)";  // -1 is the added row
   struct attributes {
     attribute<std::size_t> row_rank;  ///< axes of a row
   };

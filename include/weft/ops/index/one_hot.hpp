@@ -13,7 +13,7 @@ namespace weft {
 template <class T>
 struct one_hot_op {
   static constexpr const char* name = "one_hot";
-  static constexpr const char* onnx = "one_hot()";
+  static constexpr const char* onnx = "Cast<to=type>(Equal(Unsqueeze(Cast<to=7>(a), [-1]), Range(0L, $0, 1L)))";
   struct attributes {
     attribute<std::size_t> depth;
   };

@@ -28,6 +28,13 @@ WEFT_COLD_BEGIN
 template <class T>
 struct first_appearances_op {
   static constexpr const char* name = "first_appearances";
+  // n: true for the first of equal sorted elements; m: the group of each; k: the first index of each group.
+  static constexpr const char* onnx =
+      "p = Slice(a, [0], [-1]); q = Slice(a, [1], Shape(a)); "
+      "n = Slice(Concat<axis=0>(Cast<to=9>([1]), Not(Or(Equal(p, q), Not(Or(Equal(p, p), Equal(q, q)))))), [0], "
+      "Shape(a)); m = Sub(CumSum(Cast<to=7>(n), 0L), 1L); k = Compress(b, n); y = ScatterElements(b, b, Gather(k, m)); "
+      "s = ScatterElements<reduction='add'>(Sub(k, k), m, Cast<to=6>(Equal(m, m))); "
+      "y; Equal(y, Cast<to=6>(Range(0L, Size(a), 1L))); ScatterElements(b, b, Mul(Gather(s, m), Cast<to=6>(n)))";
   static kernel* prepare(const prepare_context& p) { return new detail::first_appearances_kernel<T>(p); }
   static bool optional(const node_def&, std::uint32_t output) { return output == 2; }
 };

@@ -14,6 +14,10 @@ WEFT_COLD_BEGIN
 template <class T, bool Largest>
 struct cumulative_extreme_op {
   static constexpr const char* name = Largest ? "cummax" : "cummin";
+  // a and b: the extreme so far and its index; c and d: the next element and its index.
+  static constexpr const char* onnx =
+      Largest ? "scan_rows(lowest; k = Or(GreaterOrEqual(c, a), Not(Equal(c, c))); Where(k, c, a); Where(k, d, b))"
+              : "scan_rows(highest; k = Or(LessOrEqual(c, a), Not(Equal(c, c))); Where(k, c, a); Where(k, d, b))";
   using scanned_type = T;
   struct attributes {
     attribute<std::size_t> axis;

@@ -65,6 +65,7 @@ struct linear_recurrence_op {
 template <class T>
 struct cumprod_op {
   static constexpr const char* name = "cumprod";
+  static constexpr const char* onnx = "scan_rows(1; Mul(a, b))";
   using scanned_type = T;
   using attributes = scan_attributes;
   template <class Sum>

@@ -14,6 +14,8 @@ WEFT_COLD_BEGIN
 template <class T>
 struct logcumsumexp_op {
   static constexpr const char* name = "logcumsumexp";
+  static constexpr const char* onnx =
+      "scan_rows(lowest; m = Max(a, b); Where(IsInf(m), m, Add(m, Log(Add(1, Exp(Neg(Abs(Sub(a, b)))))))))";
   using scanned_type = T;
   using attributes = scan_attributes;
   static constexpr primitive_set gradient_uses{primitive::log, primitive::abs, primitive::less, primitive::select};

@@ -67,6 +67,7 @@ inline symbol upstream_or_zeros(gradient_context& g, std::uint32_t output) {
 template <class T>
 struct fft_op {
   static constexpr const char* name = "fft";
+  static constexpr const char* onnx = "fourier()";
   using attributes = fft_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
@@ -89,6 +90,7 @@ struct irfft_op;
 template <class T>
 struct rfft_op {
   static constexpr const char* name = "rfft";
+  static constexpr const char* onnx = "fourier()";
   using attributes = fft_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
@@ -104,6 +106,7 @@ struct rfft_op {
 template <class T>
 struct irfft_op {
   static constexpr const char* name = "irfft";
+  static constexpr const char* onnx = "fourier()";
   using attributes = fft_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
