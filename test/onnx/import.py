@@ -145,6 +145,38 @@ scales = [floats("a", [], [0.5]), floats("b", [2], [0.25, 1.0]), integers8("zero
           integers8("w", [4, 2], range(8)), value(11, "q", [3, 4], 3), value(12, "y", [3, 2], 3)]
 writes("quantized", model(node("QLinearMatMul", ["q", "a", "zero", "w", "b", "zero", "a", "three"], ["y"]), *scales),
        "nn::dense<2> ", "(cast<float>(q) * 0.5f) / 0.5f) + 3.0f, -128.0f, 127.0f)")
+# Nodes that are one operation of Weft.
+def number(name, x):
+    return floats(name, [], [x])
+
+
+writes("silu", model(node("Sigmoid", ["x"], ["a"]), node("Mul", ["a", "x"], ["y"]), x, y), "let(silu(x))")
+writes("relu6", model(node("Clip", ["x", "a", "b"], ["y"]), number("a", 0.0), number("b", 6.0), x, y), "let(relu6(x))")
+writes("gelu", model(node("Div", ["x", "r"], ["a"]), node("Erf", ["a"], ["b"]), node("Add", ["b", "one"], ["c"]),
+                     node("Mul", ["x", "c"], ["d"]), node("Mul", ["half", "d"], ["y"]), number("r", 2 ** 0.5), number("one", 1.0),
+                     number("half", 0.5), x, y), "let(gelu(x))")
+writes("norm", model(node("ReduceMean", ["x"], ["m"], axes=[-1]), node("Sub", ["x", "m"], ["d"]), node("Pow", ["d", "two"], ["s"]),
+                     node("ReduceMean", ["s"], ["v"], axes=[-1]), node("Add", ["v", "e"], ["w"]), node("Sqrt", ["w"], ["r"]),
+                     node("Div", ["d", "r"], ["n"]), node("Mul", ["n", "g.weight"], ["o"]), node("Add", ["o", "g.bias"], ["y"]),
+                     number("two", 2.0), number("e", 0.25), floats("g.weight", [4], [1.0] * 4), floats("g.bias", [4], [0.0] * 4), x, y,
+                     opset=13), "nn::layer_norm<> g_1{.epsilon = 0.25};", "let(g_1(x))")
+images, rows = value(11, "x", ["batch", 3, 8, 8]), value(12, "y", ["batch", 3])
+writes("mean", model(node("GlobalAveragePool", ["x"], ["a"]), node("Flatten", ["a"], ["y"]), images, rows), "let(mean<2, 3>(x))")
+heads, scaled = [value(11, n, [2, 5, 12]) for n in "qkv"], number("s", 0.5)
+parts = [part for n in "qkv" for part in (node("Reshape", [n, "split"], [n + "4"]), node("Transpose", [n + "4"], [n + "t"], perm=[0, 2, 1, 3]))]
+parts[-3] = node("Transpose", ["k4"], ["kt"], perm=[0, 2, 3, 1])
+text = writes("attention", model(*parts, node("MatMul", ["qt", "kt"], ["a"]), node("Mul", ["a", "s"], ["b"]), node("Softmax", ["b"], ["c"], axis=-1),
+                                 node("MatMul", ["c", "vt"], ["d"]), node("Transpose", ["d"], ["e"], perm=[0, 2, 1, 3]),
+                                 node("Reshape", ["e", "whole"], ["y"]), integers("split", [2, 5, 3, 4]), integers("whole", [2, 5, 12]),
+                                 scaled, *heads, value(12, "y", [2, 5, 12])), "attention(", "reshape<dims<2, 5, 12>>(transpose<0, 2, 1, 3>(")
+if "matmul" in text or ".scale" in text or text.count("transpose<0, 2, 1, 3>(reshape<dims<2, 5, 3, 4>>(") != 3:
+    faults.append(f"attention: {text}")
+# Moves that cancel, and a dense layer between them.
+writes("moves", model(node("Transpose", ["x"], ["a"], perm=[1, 0, 2]), node("Reshape", ["a", "flat"], ["b"]),
+                      node("Gemm", ["b", "f.weight", "f.bias"], ["c"]), node("Reshape", ["c", "rows"], ["d"]),
+                      node("Transpose", ["d"], ["y"], perm=[1, 0, 2]), integers("flat", [15, 4]), integers("rows", [5, 3, 2]),
+                      floats("f.weight", [4, 2], [0.0] * 8), floats("f.bias", [2], [0.0] * 2), value(11, "x", [3, 5, 4]),
+                      value(12, "y", [3, 5, 2])), "let(f(x))")
 # A function of the model.
 called = field(25, field(1, "twice") + field(4, "a") + field(5, "b") + field(7, node("Add", ["a", "a"], ["b"])[2:]) +
                field(10, "mine") + field(9, field(2, 17)))

@@ -27,7 +27,7 @@ constexpr std::string_view reserved_words =
     "vecdot "
     "broadcast_matmul expand_dims maximum minimum select range cast softmax log_softmax graph_of padding size2d "
     "clamp any all eye pad take_along_axis argsort top_k repeat let round hard_shrink soft_shrink hard_sigmoid "
-    "gelu_tanh silu selu triu tril square log einsum range is_inf fmod floor_mod pow "
+    "gelu_tanh silu relu6 attention selu triu tril square log einsum range is_inf fmod floor_mod pow "
     "moments rsqrt random_bernoulli max_pool2d_with_indices sqrt";
 
 /// Names of Weft with which a namespace would be confused.
@@ -60,13 +60,14 @@ std::string scope_of(const onnx::node& n) {
   std::string name = n.name;
   for (std::size_t at; (at = name.find('/')) != name.npos; name.erase(0, at + 1)) {
     const std::string part = name.substr(0, at);
-    const std::size_t dot = found.rfind('.');
-    const std::string last = dot == found.npos ? found : found.substr(dot + 1);
     // "/layer1/layer1.0/conv1/Conv" repeats the name of the outer module.
-    if (!last.empty() && part.starts_with(last + "."))
-      found += part.substr(last.size());
-    else if (!part.empty())
-      found += (found.empty() ? "" : ".") + part;
+    std::size_t repeated = 0;
+    for (std::size_t dot = part.rfind('.'); dot != part.npos && dot > 0; dot = part.rfind('.', dot - 1)) {
+      const std::string outer = part.substr(0, dot);
+      if (found == outer || found.ends_with("." + outer)) repeated = dot + 1;
+      if (repeated > 0) break;
+    }
+    if (!part.empty()) found += (found.empty() ? "" : ".") + part.substr(repeated);
   }
   return found;
 }
@@ -128,6 +129,7 @@ void importer::state(value& v, const std::string& text) {
 }
 
 void importer::define(value& v, std::string text, bool fuses, const std::string& suggested) {
+  v.suggested = suggested;
   if (is_name(text) || (v.uses < 2 && text.size() <= 80)) {
     v.stated = is_name(text);
     v.text = std::move(text);
@@ -377,7 +379,7 @@ std::string importer::extent_name(const std::string& in_file, bool is_new) {
   return name;
 }
 
-void importer::run() {
+void importer::run(bool is_first) {
   const std::int64_t opset = opset_of("");
   if (opset < 6 && (model.opsets.count("") || model.opsets.empty()))
     throw error(error_code::unimplemented, "import",
@@ -405,6 +407,11 @@ void importer::run() {
     add_constant(name, t);
   }
   inline_functions(model.main.nodes, {}, {}, 0);
+  if (!is_first) {
+    importer first(model, chosen);
+    first.run(true);
+    simplify(first);
+  }
   find_channels_last();
   for (const onnx::value_info& info : model.main.inputs) {
     if (values_.count(info.name)) continue;
@@ -446,7 +453,10 @@ void importer::run() {
     if (n.op_type != "Shape" && n.op_type != "Size")
       for_each_read(n, [&](const std::string& name) { ++declared(name).uses; });
   for (const onnx::value_info& o : model.main.outputs) ++declared(o.name).uses;
-  find_blocks();
+  if (is_first)
+    block_of_.assign(nodes_.size(), 0);
+  else
+    find_blocks();
   std::map<std::string, std::set<std::size_t>> readers;
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     for_each_read(nodes_[i], [&](const std::string& name) { readers[name].insert(block_of_[i]); });
@@ -498,6 +508,10 @@ void importer::import_call(call& c) {
   if (r->how.order == layout::kept) c.unify_order();
   r->how.apply(c);
   c.check_attributes();
+  static const std::set<std::string_view> moves{"Expand", "Flatten", "Gather",  "Identity",  "Reshape",
+                                                "Slice",  "Split",   "Squeeze", "Transpose", "Unsqueeze"};
+  for (value* v : c.out)
+    if (v && moves.count(r->op) > 0 && is_zero(c.operand(0))) v->zeros = true;
   for (value* v : c.out)
     if (v && v->type != text_type) {
       cpp_type(v->type);
@@ -523,6 +537,18 @@ void importer::import_call(call& c) {
     return;
   }
   std::string text = c.filled(c.text);
+  // Instead of a long expression, statements for its operands, the longest first.
+  while (text.size() > 90) {
+    value* longest = nullptr;
+    for (value* const v : c.in)
+      if (v && !v->stated && !v->known() && !v->text.empty() && (!longest || v->text.size() > longest->text.size()))
+        longest = v;
+    if (!longest || longest->text.size() < 24) break;
+    const std::string once = longest->text;
+    longest->text = name_for(longest->suggested.empty() ? "x" : longest->suggested);
+    state(*longest, once);
+    text = c.filled(c.text);
+  }
   if (r->how.wide && is_half(y.type) && c.text != "{0}") text = cast_text(y.type, text);
   if (c.out.size() == 1 || !c.tuple) return define(y, text, c.fuses, c.result_name());
   statement s{{}, text, ""};
@@ -530,7 +556,11 @@ void importer::import_call(call& c) {
     value* const v = c.out[i];
     // "split_12_split_0" is one of many.
     const bool numbered = v && std::any_of(v->name.begin(), v->name.end(), [](char d) { return d >= '0' && d <= '9'; });
-    s.names.push_back(name_for(!v ? "unused" : numbered ? c.from.op_type + "_" + std::to_string(i) : v->name));
+    const auto called = v ? called_.find(v->name) : called_.end();
+    s.names.push_back(name_for(called != called_.end() ? called->second
+                               : !v                    ? "unused"
+                               : numbered              ? c.from.op_type + "_" + std::to_string(i)
+                                                       : v->name));
     if (!v) continue;
     v->text = s.names.back();
     v->stated = true;
@@ -678,7 +708,7 @@ void call::name_operand(std::size_t i) {
   if (v.stated || (v.known() && v.scalar())) return;
   const std::string once = to.text_of(v);
   if (v.stated) return;
-  v.text = to.name_for(v.known() ? v.name : "x");
+  v.text = to.name_for(v.known() ? v.name : v.suggested.empty() ? "x" : v.suggested);
   to.state(v, once);
 }
 
@@ -773,13 +803,14 @@ std::string call::suggestion() const {
 
 std::string call::result_name() const {
   std::string name = from.outputs[0];
+  if (const auto called = to.called_.find(name); called != to.called_.end()) return called->second;
   if (name.find('/') != name.npos) {
     const std::string scope = scope_of(from);
     name = scope == to.scope ? from.op_type : scope.substr(scope.rfind('.') + 1);
   }
   // "relu_12" is one of many.
   while (!name.empty() && ((name.back() >= '0' && name.back() <= '9') || name.back() == '_')) name.pop_back();
-  return name.empty() || name == "val" ? from.op_type : name;
+  return name.empty() || name == "val" || name == "getitem" ? from.op_type : name;
 }
 
 std::string call::layer(std::string type, std::string layer_options, std::vector<weight> weights, bool with_mode) {

@@ -84,6 +84,7 @@ struct value {
   const weft::onnx::tensor_value* constant = nullptr;  ///< the elements, in the file's order of axes
   std::optional<integers> elements;                    ///< integers that are known at import
   value* other = nullptr;                              ///< the same value in the other order of axes
+  std::string suggested;                               ///< a C++ name for the value
   std::string layer;                                   ///< a dense layer without a bias whose result this is
   bool parameter = false;                              ///< a floating-point initializer of the graph
   std::vector<std::int64_t> view;                      ///< of a constant that is padded with leading extents 1
@@ -323,7 +324,7 @@ class importer : public body {
   explicit importer(const weft::onnx::model& model, const options& o);
 
   /// Imports all nodes. Throws unimplemented for the first one that cannot be imported.
-  void run();
+  void run() { run(false); }
 
   value& find(const std::string& name) {
     const auto at = values_.find(name);
@@ -384,12 +385,18 @@ class importer : public body {
   /// Returns a constant that broadcasts to `rank` axes with the channels last.
   value& broadcast_constant(value& v, std::size_t rank);
 
+  std::map<std::string, std::string> called_;  ///< names of values for people
+
   const weft::onnx::model& model;
   const options chosen;
   std::set<std::string> headers;
   std::vector<block> blocks;
 
  private:
+  class simplifier;
+  void run(bool is_first);
+  /// Joins nodes, of which `first` has found the extents.
+  void simplify(importer& first);
   void inline_functions(const std::vector<weft::onnx::node>& from, const std::map<std::string, std::string>& names,
                         const std::map<std::string, const weft::onnx::attribute*>& attributes, int depth);
   void find_channels_last();

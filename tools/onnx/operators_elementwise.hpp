@@ -80,6 +80,7 @@ inline constexpr row elementwise_rows[] = {
     {"ThresholdedRelu", same, "threshold({0}, {alpha=1.0}, 0)", "ops/elementwise/activations.hpp"},
     {"Where", broadcast, "select({0}, {1}, {2})"},
     {"Xor", broadcast, "{0} != {1}", "", boolean},
+    {"weft.NotEqual", broadcast, "{0} != {1}", "", boolean},  // made by simplify.cpp
 };
 
 }  // namespace tool::importer

@@ -180,7 +180,10 @@ void clipped(call& c) {
                                : "minimum(maximum({0}, " + literal(type, low) + "), " + literal(type, high) + ")";
     return;
   }
-  c.text = c.has(1) && c.has(2) ? "minimum(maximum({0}, {1}), {2})"
+  const auto is = [&](std::size_t i, double x) {
+    return c.operand(i).constant && c.in[i]->scalar() && number_at(*c.in[i]->constant, 0) == x;
+  };
+  c.text = c.has(1) && c.has(2) ? (is(1, 0) && is(2, 6) ? "relu6({0})" : "minimum(maximum({0}, {1}), {2})")
            : c.has(1)           ? "maximum({0}, {1})"
            : c.has(2)           ? "minimum({0}, {2})"
                                 : "{0}";
@@ -331,18 +334,22 @@ void multiplied(call& c) {
 
 void gemm_of(call& c) {
   value &a = c.operand(0), &b = c.operand(1);
-  if (a.rank() != 2 || b.rank() != 2) c.refuse("operands must be matrices");
   const bool ta = c.number("transA", 0) != 0, tb = c.number("transB", 0) != 0;
+  // Nodes that simplify.cpp has changed have operands of more axes.
+  if (a.rank() < 2 || (ta && a.rank() > 2) || b.rank() != 2) c.refuse("operands must be matrices");
   const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
   if (c.opset < 7) c.number("broadcast", 0);
-  c.result(0, {a.extents[ta ? 1 : 0], b.extents[tb ? 0 : 1]});
   const integer& n = b.extents[tb ? 0 : 1];
+  integers extents = a.extents;
+  if (ta) extents[0] = extents[1];
+  extents.back() = n;
+  c.result(0, extents);
   const bool bias_fits = !c.has(2) || (c.in[2]->trained() && c.in[2]->rank() == 1 && c.in[2]->extents[0] == n);
   if (b.trained() && bias_fits && !ta && alpha == 1 && beta == 1 && !a.known() &&
       (b.type == float32 || b.type == float64)) {
     std::vector<weight> weights{permuted_weight("weights", b, tb ? std::vector<int>{1, 0} : std::vector<int>{0, 1})};
     if (c.has(2)) weights.push_back(permuted_weight("bias", *c.in[2], {0}));
-    c.layer("nn::dense<" + n.text() + (b.type == float32 ? ">" : ", " + a.extents[1].text() + ", double>"),
+    c.layer("nn::dense<" + n.text() + (b.type == float32 ? ">" : ", " + a.extents.back().text() + ", double>"),
             c.has(2) ? "" : ".use_bias = false", weights);
     return;
   }
@@ -350,7 +357,7 @@ void gemm_of(call& c) {
                                  : ta     ? "<transpose_of::a>"
                                  : tb     ? "<transpose_of::b>"
                                           : "";
-  c.text = "matmul" + transposed + "({0}, {1})";
+  c.text = a.rank() > 2 && tb ? "matmul({0}, transpose<1, 0>({1}))" : "matmul" + transposed + "({0}, {1})";
   if (alpha != 1) c.text = literal(a.type, alpha) + " * " + c.text;
   if (c.has(2)) {
     c.numbers_allowed = true;

@@ -22,8 +22,9 @@ std::string wrapped(std::string line) {
     done = std::string(line.find_first_not_of(' '), ' ') + line.substr(comment + 3) + "\n";
     line.erase(comment + 1);
   }
+  std::vector<std::size_t> outer;  // the open brackets of the lines before
   while (line.size() > width) {
-    std::vector<std::size_t> open;
+    std::vector<std::size_t> open = outer, opened;
     std::size_t best = 0, best_depth = 1000, indent = 0, assigned = 0;
     const std::size_t begin = line.find_first_not_of(' ');
     bool quoted = false;
@@ -42,16 +43,46 @@ std::string wrapped(std::string line) {
       if (line.substr(i - 2, 2) == " =" && open.empty()) {
         assigned = i;
       } else if (i > begin + 20 && (open.empty() || i > open.back()) && open.size() <= best_depth) {
-        best = i, best_depth = open.size(), indent = open.empty() ? begin + 4 : open.back();
+        best = i, best_depth = open.size(), indent = open.empty() ? begin + 4 : open.back(), opened = open;
       }
     }
     if (assigned > 0 && (best == 0 || best_depth > 1 || line.size() - assigned + 4 + begin <= width))
-      best = assigned, indent = begin + 4;
+      best = assigned, indent = begin + 4, opened.clear();
     if (best == 0) break;
     done += line.substr(0, best) + "\n";
     line = std::string(indent, ' ') + line.substr(best + 1);
+    outer = opened;
   }
   return done + line + "\n";
+}
+
+/// Aligns the comments at the ends of consecutive lines, as clang-format does.
+std::string with_aligned_comments(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  const auto comment_of = [&](std::size_t i) {
+    const std::size_t at = i < lines.size() ? lines[i].find(";  // ") : std::string::npos;
+    return at == std::string::npos || std::count(lines[i].begin(), lines[i].begin() + std::ptrdiff_t(at), '"') % 2 != 0
+               ? std::string::npos
+               : at + 3;
+  };
+  std::string aligned;
+  for (std::size_t i = 0; i < lines.size();) {
+    std::size_t end = i, column = 0, last = width;
+    for (std::size_t at; (at = comment_of(end)) != std::string::npos; ++end) {
+      const std::size_t own_last = width - (lines[end].size() - at);
+      if (std::max(column, at) > std::min(last, own_last)) break;
+      column = std::max(column, at), last = std::min(last, own_last);
+    }
+    if (end == i) ++i;
+    for (; i < end; ++i) lines[i].insert(comment_of(i), column - comment_of(i), ' ');
+  }
+  for (const std::string& line : lines) aligned += line + "\n";
+  return aligned;
 }
 
 std::string shape_and_type(const value& v) {
@@ -341,7 +372,8 @@ std::string header_text(importer& of) {
   if (body.find("std::tuple") != body.npos) standard.insert("tuple");
   for (const std::string& h : standard) text += "#include <" + h + ">\n";
   for (const std::string& h : headers) text += "#include <weft/" + h + ">\n";
-  return text + "\nnamespace " + space + " {\n\nusing namespace weft;\n\n" + body + "\n}  // namespace " + space + "\n";
+  return text + "\nnamespace " + space + " {\n\nusing namespace weft;\n\n" + with_aligned_comments(body) +
+         "\n}  // namespace " + space + "\n";
 }
 
 std::string program_text(const importer& of) {
