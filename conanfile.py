@@ -24,7 +24,7 @@ class Weft(ConanFile):
     # ConanCenter has no recipe of oneDNN: with_dnnl is the system's library.
     default_options = {"with_dnnl": False, "with_zlib": True, "with_jpeg": True, "with_png": True, "with_distributed": True,
                        "with_openssl": True, "system_libraries": False}
-    exports_sources = "LICENSE", "include/*", "cmake/weft.cpp", "cmake/weft_distributed.cpp", "cmake/weft_recurrent.cpp", "cmake/weftCompiled.cmake"
+    exports_sources = "LICENSE", "include/*", "cmake/weft*.cpp", "cmake/weftCompiled.cmake", "cmake/weftImport.cmake"
     exports = "CMakeLists.txt", VERSION
     no_copy_source = True
     test_package_folder = "packaging/conan/test_package"
@@ -69,7 +69,7 @@ class Weft(ConanFile):
     def package_info(self):
         # The target of the package itself, which by default has the name of the core.
         self.cpp_info.set_property("cmake_target_name", "weft::all")
-        self.cpp_info.set_property("cmake_build_modules", ["cmake/weftCompiled.cmake"])
+        self.cpp_info.set_property("cmake_build_modules", ["cmake/weftCompiled.cmake", "cmake/weftImport.cmake"])
         needs = {"headers": [], "weft": ["headers"], "data": ["weft"], "distributed": ["weft"]}
         if not self.options.with_distributed:
             del needs["distributed"]

@@ -12,8 +12,8 @@ function(weft_import_onnx target model)
   if(NOT TARGET weft::command)
     find_program(weft_COMMAND weft HINTS ${weft_DIR}/../../../bin NO_CACHE)
     if(NOT weft_COMMAND)
-      message(FATAL_ERROR "weft_import_onnx needs the command weft: install Weft with -DWEFT_BUILD_TOOLS=ON, or write "
-                          "set(WEFT_BUILD_TOOLS ON) before add_subdirectory")
+      message(FATAL_ERROR "weft_import_onnx needs the command weft: install Weft with -DWEFT_BUILD_TOOLS=ON, write "
+                          "set(WEFT_BUILD_TOOLS ON) before add_subdirectory, or set weft_COMMAND to its path")
     endif()
     add_executable(weft::command IMPORTED GLOBAL)
     set_target_properties(weft::command PROPERTIES IMPORTED_LOCATION ${weft_COMMAND})
