@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 // A model that the build imports, and a recurrent layer, whose kernels weft::compiled compiles in a file of their own.
 #include <weft/nn.hpp>
+#include <weft/nn/recurrent.hpp>
 #include <weft/nn/weights.hpp>
 #include <weft/weft.hpp>
 
-#include <model.hpp>
+#include <network.hpp>
 
 int main() {
   using namespace weft;
   graph g;
-  auto images = placeholder<float, model::images_dims>(g, "images");
+  auto images = placeholder<float, network::images_dims>(g, "images");
   auto steps = placeholder<float, dims<dyn<"batch">, 6, 4>>(g, "steps");
-  auto net = nn::named(model::model(), "net");
+  auto net = nn::named(network::model(), "net");
   auto logits = net(images, nn::mode::inference);
   nn::gru<8> layer{};
   auto states = layer(steps).states;
