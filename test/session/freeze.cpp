@@ -25,6 +25,7 @@
 #include <weft/control_flow.hpp>
 #include <weft/nn.hpp>
 #include <weft/nn/attention.hpp>
+#include <weft/nn/conv1d.hpp>
 #include <weft/nn/depthwise_conv2d.hpp>
 #include <weft/nn/embedding.hpp>
 #include <weft/nn/normalization.hpp>
@@ -36,7 +37,6 @@
 #include <weft/ops/elementwise/rounding.hpp>
 #include <weft/ops/elementwise/special.hpp>
 #include <weft/ops/elementwise/trigonometry.hpp>
-#include <weft/ops/images/conv1d.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/index/sort.hpp>
 #include <weft/ops/reduce/argmax.hpp>
@@ -552,18 +552,37 @@ BOOST_AUTO_TEST_CASE(extents_of_the_maximum_alone_are_not_enough) {
   auto pooled = max_pool2d<10, 10>(x);
   auto shorter = max_pool2d<3, 1>(x);
   session s{g, {.threads = 1}};
-  const auto is_named = [](const error& e) {
-    BOOST_TEST_INFO(e.what());
-    return std::string(e.what()).find("floor(time / 10) has no frozen form") != std::string::npos;
-  };
-  for (const int most : {20, 23, 100, 5000})
-    BOOST_CHECK_EXCEPTION(freeze(all.folder + "/pool.hpp", s, fetch(pooled), feed(x), {.most = most}), error, is_named);
+  for (const int most : {20, 23, 100})
+    check(all, "pool_" + std::to_string(most), s, fetch(pooled * 2.0f), feed(x), {10, 11, 19, most - 1, most});
   check(all, "pool", s, fetch(pooled * 2.0f), feed(x), {10, 15});  // one row for each time
   check(all, "shorter", s, fetch(shorter * 2.0f, sum<1>(shorter), concat<1>(pad<2, 1, 1>(shorter), x)), feed(x),
         {3, 4, 23});
   all.calls +=
       "  { float x[48] = {}; expect(!shorter::predict(2, x, x, x, x), \"too short\");\n"
       "    expect(!pool::predict(9, x, x) && !pool::predict(16, x, x), \"pool\"); }\n";
+  run(all);
+}
+
+BOOST_AUTO_TEST_CASE(strided_windows_over_time) {
+  frozen_programs all;
+  graph g;
+  auto x = placeholder<float, dims<1, dyn<"time">, 8>>(g, "x");
+  nn::conv1d<3, 6, conv1d_options{.stride = 2}> same{.activation = nn::relu};
+  nn::conv1d<5, 6, conv1d_options{.stride = 3}> thirds{.activation = nn::tanh};
+  nn::conv1d<3, 6, conv1d_options{.stride = 2, .pad = padding::valid}> valid{};
+  nn::conv1d<4, 6, conv1d_options{.stride = 2, .pad = padding::valid}> again{};
+  nn::dense<5> scores{};
+  nn::layer_norm norm{};
+  nn::multi_head_attention<2> attention{};
+  auto a = thirds(same(x));
+  auto b = again(valid(x));
+  auto c = norm(valid(x)) + attention(valid(x));
+  auto d = concat<1>(pad<1, 1, 2>(valid(x)), slice<2, 1, 6>(x));
+  session s{g, {.threads = 1}};
+  check(all, "padded", s, fetch(a, scores(a), mean<1>(a), softmax(a)), feed(x), {7, 8, 9, 10, 11, 12, 40});
+  check(all, "valid", s, fetch(b * 2.0f, transpose<2, 0, 1>(b), sum<1>(b)), feed(x), {11, 12, 13, 14, 15, 16, 37});
+  check(all, "attends", s, fetch(c, argmax<1>(c)), feed(x), {7, 8, 40, 41});
+  check(all, "joined", s, fetch(d, relu(d)), feed(x), {7, 8, 21, 22});
   run(all);
 }
 

@@ -24,6 +24,13 @@ constexpr weft::detail::padded_image padded(const convolution_shape& s) {
           (s.out_width - 1) * s.stride_width + (s.window_width - 1) * s.dilation_width + 1};
 }
 
+/// Returns the padding in front of an axis whose windows are centred, as padding::same does.
+constexpr std::int64_t margin(std::int64_t result, std::int64_t extent, std::int64_t window, std::int64_t stride,
+                              std::int64_t dilation) {
+  const std::int64_t missing = (result - 1) * stride + (window - 1) * dilation + 1 - extent;
+  return missing > 0 ? missing / 2 : 0;
+}
+
 /// Multiplies windows by filters in vectors that few filters fill: with the bits of a session, which always uses two
 /// vectors.
 template <std::size_t Filters, class T>

@@ -13,9 +13,10 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// An integer that may depend on the named extent: its values for the maximum, the next four, and some smaller extents.
+/// An integer that may depend on the named extent: its values for the maximum, the next four, some smaller extents, and
+/// extents that tell computed extents from polynomials.
 struct frozen_number {
-  static constexpr std::size_t samples = 11;
+  static constexpr std::size_t polynomial_samples = 11, samples = 16;
   std::int64_t at[samples]{};
 
   frozen_number() = default;
@@ -66,7 +67,9 @@ class frozen_extents {
     // Extents above the least one: an extent of 1 has strides and boxes of its own, which follow no polynomial.
     const std::int64_t smaller[] = {3, 5, 7, most_ / 4, most_ / 2, most_ - 1}, low = least_ + 1;
     for (std::size_t q = 0; q < frozen_number::samples; ++q) {
-      const std::int64_t n = q < 5 ? most_ + static_cast<std::int64_t>(q) : smaller[q - 5];
+      const std::int64_t n = q < 5                                   ? most_ + static_cast<std::int64_t>(q)
+                             : q < frozen_number::polynomial_samples ? smaller[q - 5]
+                                                                     : most_;
       sampled_.push_back(n > low || q < 5 ? n : low < most_ ? low : most_);
       known_.push_back(with(sampled_[q]));
     }
@@ -90,40 +93,82 @@ class frozen_extents {
     return frozen_number([&](std::size_t q) { return resolved(shape(code), q)[0]; });
   }
 
-  /// Returns false if an extent is not a polynomial of the named one. Samples do not suffice: floor(time / 10) can
-  /// agree with a polynomial at all of them.
-  bool is_polynomial(std::int64_t code) {
-    if (!has_name() || code >= 0 || !g_.extent_formula(code)) return true;
+  /// An extent that is not a polynomial of the named one: a variable of `predict`.
+  struct variable {
+    std::int64_t code;
+    std::string name, formula;
+    frozen_number value;
+  };
+  const sequence<variable>& variables() const { return variables_; }
+
+  /// Declares an extent of a buffer, so that `write` can use it. Samples do not suffice to recognize a polynomial:
+  /// floor(time / 10) can agree with one at all of them. `unique(name)` returns the name of a new variable.
+  template <class F>
+  void declare(std::int64_t code, const F& unique) {
+    const extent_definition* const d = has_name() && code < 0 ? g_.extent_formula(code) : nullptr;
+    if (!d) return;
     for (const std::int64_t c : checked_)
-      if (c == code) return true;
+      if (c == code) return;
     checked_.push_back(code);
+    const auto value = [&](std::int64_t n) { return with(n).resolve(g_, "freeze", shape(code))[0]; };
+    // Samples at which the extent is 1 would have strides and boxes of their own.
+    for (std::size_t q = 5; q < frozen_number::polynomial_samples && value(most_) > 1; ++q) {
+      std::int64_t n = sampled_[q];
+      while (value(n) < 2) ++n;
+      if (n != sampled_[q]) take(q, n);
+    }
     polynomial sum;
-    bool fits = fit(extent(code), sum);
-    const std::int64_t step = most_ > 4096 ? most_ / 4096 : 1;
-    for (std::int64_t n = least_; fits && n <= most_; n += n < 4096 ? 1 : step)
-      fits = sum(n) == with(n).resolve(g_, "freeze", shape(code))[0];
-    return fits;
+    if (fit(extent(code), sum)) {
+      std::int64_t n = most_;
+      while (n >= least_ && sum(n) == value(n)) n -= n <= 4096 ? 1 : most_ / 4096;
+      if (n < least_) return;
+      if (next_sample_ < frozen_number::samples) take(next_sample_++, n);
+    }
+    variables_.push_back({code, unique(g_.extent_name(code)), formula(*d), {}});
+    for (variable& v : variables_) {
+      v.value = extent(v.code);
+      if (fit(v.value, sum))
+        throw error(error_code::unimplemented, "freeze",
+                    {"too few samples tell the extent ", g_.extent_name(v.code), " from a polynomial: give ", name_,
+                     " a value with g.set(dyn<\"", g_.extent_name(code_), "\">, n)"});
+    }
   }
-  [[noreturn]] void refuse(std::int64_t code, piece node) const {
-    throw error(error_code::unimplemented, node,
-                {"the extent ", g_.extent_name(code), " has no frozen form, because it is not a polynomial of ", name_,
-                 ": give ", name_, " a value with g.set(dyn<\"", g_.extent_name(code_), "\">, n)"});
-  }
-  /// Writes a number as a polynomial of the named extent. Returns false if it is not one.
+  /// Writes a number as a polynomial of the named extent, or as a product of extents. Returns false if it is neither.
   bool write(const frozen_number& n, std::string& sum) const {
     if (n.is_fixed()) {
       sum = std::to_string(n.at[0]);
       return true;
     }
-    polynomial of;
-    if (!fit(n, of)) return false;
-    for (std::size_t i = 0; i < 4; ++i) {
-      if (of.factor[i] == 0) continue;
-      if (!sum.empty()) sum += " + ";
-      if (of.factor[i] != 1 || i == 0) sum += std::to_string(of.factor[i]) + (i ? " * " : "");
-      for (std::size_t k = 0; k < i; ++k) append(sum, {k ? " * " : "", name_});
+    if (polynomial of; fit(n, of)) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        if (of.factor[i] == 0) continue;
+        if (!sum.empty()) sum += " + ";
+        if (of.factor[i] != 1 || i == 0) sum += std::to_string(of.factor[i]) + (i ? " * " : "");
+        for (std::size_t k = 0; k < i; ++k) append(sum, {k ? " * " : "", name_});
+      }
+      return true;
     }
-    return true;
+    for (const variable& v : variables_) {
+      const std::int64_t* const value = v.value.at;
+      std::size_t other = 1;
+      while (value[other] == value[0]) ++other;  // a variable is not a fixed number
+      const std::int64_t factor = (n.at[other] - n.at[0]) / (value[other] - value[0]),
+                         rest = n.at[0] - factor * value[0];
+      if (n == frozen_number([&](std::size_t q) { return factor * value[q] + rest; })) {
+        if (factor != 1) append(sum, {factor, " * "});
+        sum += v.name;
+        if (rest != 0) append(sum, {" + ", rest});
+        return true;
+      }
+      bool divides = true;
+      for (std::size_t q = 0; q < frozen_number::samples; ++q)
+        divides = divides && value[q] != 0 && n.at[q] % value[q] == 0;
+      if (std::string by; divides && write(frozen_number([&](std::size_t q) { return n.at[q] / value[q]; }), by)) {
+        append(sum, {"(", by, ") * ", v.name});
+        return true;
+      }
+    }
+    return false;
   }
 
  private:
@@ -138,6 +183,38 @@ class frozen_extents {
       return static_cast<std::int64_t>(sum);
     }
   };
+  void take(std::size_t q, std::int64_t n) {
+    sampled_[q] = n;
+    known_[q] = with(n);
+  }
+  /// Writes the formula of an extent. Quotients are of positive numbers (extent_values).
+  std::string formula(const extent_definition& d) const {
+    if (d.is_name()) {
+      extent_bindings known = session_;
+      const std::int64_t* const set = known.find(d.code);
+      return set ? std::to_string(*set) : name_;
+    }
+    const auto grouped = [this](const extent_definition& part) {
+      const std::string sum = formula(part);
+      return sum.find(' ') == sum.npos ? sum : "(" + sum + ")";
+    };
+    if (d.numerator) {
+      const std::string by = grouped(*d.denominator), n = formula(*d.numerator);
+      return d.round == extent_definition::rounding::up ? str_cat({"(", n, " + ", by, " - 1) / ", by})
+                                                        : str_cat({grouped(*d.numerator), " / ", by});
+    }
+    std::string sum;
+    for (std::size_t k = 0; k < d.term_count; ++k) {
+      const auto& [factor, atoms] = d.terms[k];
+      const bool is_number = atoms[0] == 0 || factor != 1;
+      if (k) sum += " + ";
+      if (is_number) append(sum, {factor});
+      for (const std::int64_t code : atoms)
+        for (std::size_t i = 0; code != 0 && i < d.atom_count; ++i)
+          if (d.atoms[i]->code == code) append(sum, {is_number || code != atoms[0] ? " * " : "", grouped(*d.atoms[i])});
+    }
+    return sum.empty() ? "0" : sum;
+  }
   /// Returns false unless a polynomial has all values of a number.
   bool fit(const frozen_number& n, polynomial& sum) const {
     wide d[4];
@@ -165,7 +242,9 @@ class frozen_extents {
   std::string name_;                 // empty: none
   sequence<std::int64_t> sampled_;   // the named extent in each sample of a frozen_number
   sequence<extent_bindings> known_;  // of each sample
+  std::size_t next_sample_ = frozen_number::polynomial_samples;
   sequence<std::int64_t> checked_;
+  sequence<variable> variables_;
 };
 
 }  // namespace weft::detail

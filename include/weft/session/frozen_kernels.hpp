@@ -141,21 +141,32 @@ class frozen_kernels : public frozen_loops {
     return str_cat({"frozen::quantized{", name, ", ", name, "_scales}"});
   }
 
-  std::string shape_text(const sequence<convolution_shape>& of) const {
-    std::string all;
-    const auto add = [&](auto member) {
-      append(all, {all.empty() ? "{" : ", ", text(frozen_number([&](std::size_t q) { return of[q].*member; }))});
-    };
+  std::string shape_text(const sequence<convolution_shape>& of, const window_attributes& a) const {
     using s = convolution_shape;
+    const auto number = [&](std::int64_t s::* member) {
+      return text(frozen_number([&](std::size_t q) { return of[q].*member; }));
+    };
+    std::string all;
     for (const auto member :
          {&s::batch, &s::height, &s::width, &s::channels, &s::window_height, &s::window_width, &s::filters,
-          &s::out_height, &s::out_width, &s::stride_height, &s::stride_width, &s::dilation_height, &s::dilation_width,
-          &s::pad_top, &s::pad_bottom, &s::pad_left, &s::pad_right})
-      add(member);
+          &s::out_height, &s::out_width, &s::stride_height, &s::stride_width, &s::dilation_height, &s::dilation_width})
+      append(all, {all.empty() ? "{" : ", ", number(member)});
+    const auto margin = [&](bool by_result, std::int64_t s::* before, std::int64_t s::* after, auto... members) {
+      if (!by_result) return append(all, {", ", number(before), ", ", number(after)});
+      std::string arguments;
+      (append(arguments, {arguments.empty() ? "" : ", ", number(members)}), ...);
+      append(all, {", frozen::margin(", arguments, "), 0"});  // kernels do not read the padding after an image
+    };
+    margin(a.pad_top == padding_by_result, &s::pad_top, &s::pad_bottom, &s::out_height, &s::height, &s::window_height,
+           &s::stride_height, &s::dilation_height);
+    margin(a.pad_left == padding_by_result, &s::pad_left, &s::pad_right, &s::out_width, &s::width, &s::window_width,
+           &s::stride_width, &s::dilation_width);
     if (of[0].counts_padding || of[0].groups != 1) all += of[0].counts_padding ? ", true" : ", false";
     if (of[0].groups != 1) append(all, {", ", of[0].groups});
     return all + "}";
   }
+  static const window_attributes& windows_of(const window_attributes& a) { return a; }
+  static const window_attributes& windows_of(const grouped_attributes& a) { return a.windows; }
   template <class Op>
   void convolution(const call& c) {
     needs(image_header);
@@ -163,9 +174,10 @@ class frozen_kernels : public frozen_loops {
     sequence<convolution_shape> of;
     for (const prepare_context& p : c.at) of.push_back(shape_of_call<convolution_kind::forward>(p, a));
     convolution_shape s = of[0];
+    const std::string shape = shape_text(of, windows_of(a));
     const char* const type = frozen_type(c.out().type);
     if (std::is_same_v<Op, grouped_convolution_op<float>> && s.groups == s.channels)
-      return line({"frozen::depthwise(", shape_text(of), ", ", input(c, 0), ", ", input(c, 1), ", ", output(c), ");"});
+      return line({"frozen::depthwise(", shape, ", ", input(c, 0), ", ", input(c, 1), ", ", output(c), ");"});
     const auto groups = static_cast<std::size_t>(s.groups);
     s.channels /= s.groups, s.filters /= s.groups, s.groups = 1;
     const std::size_t element = size_of(c.out().type), columns = static_cast<std::size_t>(s.filters);
@@ -207,8 +219,8 @@ class frozen_kernels : public frozen_loops {
             ");"});
       reserve_scratch(image_bytes + rows * stride * element);
     }
-    line({"frozen::convolve", groups != 1 ? "_groups<" : "<", type, ", ", columns, ">(", shape_text(of), ", ",
-          input(c, 0), ", ", filters, ", ", stride, ", ", output(c), ", reinterpret_cast<", type, "*>(scratch));"});
+    line({"frozen::convolve", groups != 1 ? "_groups<" : "<", type, ", ", columns, ">(", shape, ", ", input(c, 0), ", ",
+          filters, ", ", stride, ", ", output(c), ", reinterpret_cast<", type, "*>(scratch));"});
   }
   enum class form : unsigned char { padded, groups, integers, transposed_integers };
   /// Returns the name of an array that has a buffer's elements in another form; `add(name, node)` adds it at first.
@@ -228,7 +240,7 @@ class frozen_kernels : public frozen_loops {
     sequence<convolution_shape> of;
     for (const prepare_context& p : c.at) of.push_back(pooling_of(p, a, kind));
     line({"frozen::pool<", frozen_type(c.out().type), ", weft::pool_kind::", kind == pool_kind::max ? "max" : "average",
-          ">(", shape_text(of), ", ", input(c, 0), ", ", output(c), ");"});
+          ">(", shape_text(of, a.windows), ", ", input(c, 0), ", ", output(c), ");"});
   }
   void softmax(const call& c, bool log) {
     needs(rows_header);

@@ -43,7 +43,7 @@ class frozen_step {
                    }
                  }),
         whole_(step_, bound(step_, extents_.sample(0)), 0, nullptr) {
-    check_extents();
+    declare_extents();
     check_variables();
   }
 
@@ -99,12 +99,12 @@ class frozen_step {
     for (const value& v : p.request.feeds) fed.push_back({nullptr, known.resolve(p.g, "freeze", p.g.info(v).extents)});
     return plan::bind(step, fed.data(), known, nullptr);
   }
-  void check_extents() {
+  void declare_extents() {
     const program& p = made();
     for (std::uint32_t b = 0; b < p.buffers.size(); ++b)
       if (p.buffers[b].kind != plan::buffer_kind::unused)
         for (const std::int64_t e : p.buffers[b].declared.extents.extents)
-          if (!extents_.is_polynomial(e)) extents_.refuse(e, p.name(owner(b)));
+          extents_.declare(e, [this](const std::string& name) { return unique(name); });
   }
   shape resolved(const shape& s, std::size_t q) { return extents_.resolved(s, q); }
   frozen_number extent(std::int64_t code) { return extents_.extent(code); }
@@ -113,10 +113,10 @@ class frozen_step {
     for (std::size_t i = begin; i < s.rank && i < end; ++i) n = n * extent(s[i]);
     return n;
   }
-  /// Writes a number as a polynomial.
+  /// Writes a number as an expression.
   std::string text(const frozen_number& n) const {
     std::string sum;
-    if (!extents_.write(n, sum)) refuse("its extents are not polynomials of the named extent");
+    if (!extents_.write(n, sum)) refuse("its extents are neither polynomials of the named extent nor products");
     return sum;
   }
   std::string size(const frozen_number& n) const {

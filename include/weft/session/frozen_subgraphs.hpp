@@ -68,7 +68,7 @@ class frozen_subgraphs : public frozen_kernels {
     append(inner.number, {scope_->number, scope_->current + 1, "."});
     indent_ += "  ";
     scope_ = &inner;
-    check_extents();
+    declare_extents();
     const program& p = made();
     for (std::size_t i = 0; i < operands.size(); ++i) {
       inner.names[p.feed_buffers[i]] = operands[i].name;

@@ -78,6 +78,8 @@ class frozen_writer : frozen_subgraphs {
     if (named)
       append(h,
              {"  if (", extent, " < ", extents_.least(), " || ", extent, " > ", extents_.most(), ") return false;\n"});
+    for (const auto& v : extents_.variables())
+      append(h, {"  [[maybe_unused]] const std::int64_t ", v.name, " = ", v.formula, ";\n"});
     h += pointers_;
     if (scratch_) append(h, {"  std::byte* const scratch = memory.bytes + ", scratch_at, ";\n"});
     append(h, {code_, named ? "  return true;\n" : "", "}\n\n"});
