@@ -2,7 +2,11 @@
 // Operations that few models use, exported to ONNX. ONNX Runtime computes the same values.
 #include "onnx/exported.hpp"
 
+#include <weft/ops/arrays/pad_modes.hpp>
+#include <weft/ops/arrays/range.hpp>
+#include <weft/ops/arrays/shape.hpp>
 #include <weft/ops/elementwise/bits.hpp>
+#include <weft/ops/images/adaptive_pooling.hpp>
 #include <weft/ops/images/boxes.hpp>
 #include <weft/ops/images/grid_sample.hpp>
 #include <weft/ops/index/boolean_mask.hpp>
@@ -149,6 +153,23 @@ BOOST_AUTO_TEST_CASE(grids) {
              some<tensor<float, dims<dyn<"batch">, 2, 3>>>(1, shape(2, 2, 3)),
              some<tensor<float, dims<dyn<"batch">, 4, 5, 6, 2>>>(1, shape(2, 4, 5, 6, 2)),
              some<tensor<float, dims<dyn<"batch">, 2, 3, 4, 3>>>(1.2, shape(2, 2, 3, 4, 3)));
+}
+
+BOOST_AUTO_TEST_CASE(compositions) {
+  test::exported_models models;
+  graph g;
+  auto x = placeholder<float, dims<dyn<"batch">, 8, 7, 3>>(g, "x");
+  auto line = placeholder<float, dims<dyn<"n">>>(g, "line");
+  session s(g);
+  models.add("windows", s,
+             fetch(adaptive_avg_pool2d<size2d(3, 2)>(relu(x)), adaptive_max_pool2d<size2d(5, 7)>(x),
+                   pad<1, 2, 3, pad_mode::symmetric>(x), pad<2, 1, 0, pad_mode::symmetric>(relu(x))),
+             feed(x), "", some<tensor<float, dims<dyn<"batch">, 8, 7, 3>>>(1, shape(2, 8, 7, 3)));
+  // The name of a node that is also an extent.
+  models.add("extents", s,
+             fetch(shape_of(line), broadcast_to<dims<2, dyn<"n">>>(line), range<std::int64_t, dyn<"n">>(g),
+                   range<float, dyn<"n">>(g, 1.0f, 2.0f), size(line)),
+             feed(line), "", some<tensor<float, dims<dyn<"n">>>>(1, shape(4)));
 }
 
 BOOST_AUTO_TEST_CASE(linear_biases) {

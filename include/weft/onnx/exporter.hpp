@@ -598,6 +598,8 @@ inline void exporter::name_result(scope& s, std::uint32_t n, std::size_t first) 
     const std::string base = name_of(s, n), old = std::exchange(name, unique(order.empty() ? base : base + "/moved"));
     from.name = unique(base, node_names_);
     from.outputs[0] = name;
+    for (auto& [code, known] : dimensions_)
+      if (known == old) known = name;
     for (std::size_t k = i + 1; k < s.to.nodes.size(); ++k)
       for (std::string& in : s.to.nodes[k].inputs)
         if (in == old) in = name;

@@ -314,9 +314,11 @@ inline std::string indices_of(const exported_call& c, std::int64_t extent) {
 }
 inline void range(const exported_call& c) {
   const dtype type = c.def.outputs[0].type;
-  const std::string all = indices_of(c, c.def.outputs[0].extents[0]);
+  std::string x = indices_of(c, c.def.outputs[0].extents[0]);
+  if (type != dtype::int64) x = cast(c, x, type);
   const std::string step = c.to.scalar(type, c.def.literals[1]), first = c.to.scalar(type, c.def.literals[0]);
-  c.set(0, c.add("Add", {c.add("Mul", {type == dtype::int64 ? all : cast(c, all, type), step}), first}));
+  if (step != c.to.number(type, 1)) x = c.add("Mul", {x, step});
+  c.set(0, first == c.to.number(type, 0) ? x : c.add("Add", {x, first}));
 }
 
 // ---- arrays ----
@@ -416,10 +418,19 @@ inline void pad(const exported_call& c) {
 }
 inline void pad_border(const exported_call& c) {
   constexpr const char* modes[] = {"reflect", "symmetric", "edge", "wrap"};
-  const char* const mode = modes[c.word(1)];
-  if (c.word(1) == 1)
-    c.refuse("repeats the elements at the border, for which ONNX has no mode: use pad_mode::reflect or edge");
-  padded(c, mode, std::size_t(c.word(0)), c.word(2), c.word(3), 0);
+  const std::int64_t before = c.word(2), after = c.word(3);
+  if (c.word(1) != 1) return padded(c, modes[c.word(1)], std::size_t(c.word(0)), before, after, 0);
+  const layout order = c.operand(0).order();  // symmetric
+  const std::string x = c.name(0, order);
+  const std::int64_t axis = axis_in(order, c.word(0));
+  std::vector<std::string> parts{x};
+  const auto reversed = [&](std::int64_t begin, std::int64_t end) {
+    return c.add("Slice",
+                 {x, c.to.integers({begin}), c.to.integers({end}), c.to.integers({axis}), c.to.integers({-1})});
+  };
+  if (before > 0) parts.insert(parts.begin(), reversed(before - 1, -no_end));
+  if (after > 0) parts.push_back(reversed(-1, -1 - after));
+  c.set(0, c.add("Concat", parts, {attribute_of("axis", axis)}), order);
 }
 inline void concat(const exported_call& c) {
   if (c.word(1) != 1) c.refuse("joins matrices along a diagonal, for which ONNX has no operator");
@@ -813,17 +824,34 @@ inline void transposed_convolution(const exported_call& c) {
   attributes.push_back(attribute_of("output_padding", more));
   c.set(0, c.add("ConvTranspose", {c.name(1, order), filters(c, 0)}, std::move(attributes)), order);
 }
-inline void pool(const exported_call& c, const char* operation, std::vector<attribute> more) {
+/// `uneven`: reduces windows of different sizes.
+inline void pool(const exported_call& c, const char* operation, const char* uneven, std::vector<attribute> more) {
   const shape &from = c.input(0).extents, &to = c.def.outputs[0].extents;
   const layout order = channels_first(from.rank);
   std::vector<std::int64_t> kernel{c.word(8), c.word(9)};
   std::vector<attribute> attributes;
   if (kernel[0] == 0) {  // adaptive
     std::vector<std::int64_t> strides;
+    bool is_even = true;
     for (std::size_t i = 0; i < 2; ++i) {
       const std::int64_t n = number_of(c, from[1 + i]), count = number_of(c, to[1 + i]);
-      if (n % count != 0) c.refuse("has windows of different sizes, for which ONNX has no operator");
+      is_even = is_even && n % count == 0;
       strides.push_back(kernel[i] = n / count);
+    }
+    if (!is_even) {  // reduces rows, then columns
+      std::string x = c.name(0, order);
+      for (std::size_t i = 0; i < 2; ++i) {
+        const std::int64_t n = number_of(c, from[1 + i]), count = number_of(c, to[1 + i]);
+        std::vector<std::string> parts;
+        const std::string axis = c.to.integers({std::int64_t(i) + 2});
+        for (std::int64_t k = 0; k < count; ++k) {
+          const std::string begin = c.to.integers({k * n / count}),
+                            end = c.to.integers({((k + 1) * n + count - 1) / count});
+          parts.push_back(c.add(uneven, {c.add("Slice", {x, begin, end, axis}), axis}));
+        }
+        x = c.add("Concat", parts, {attribute_of("axis", std::int64_t(i) + 2)});
+      }
+      return c.set(0, x, order);
     }
     attributes = {attribute_of("kernel_shape", kernel), attribute_of("strides", strides)};
   } else {
@@ -832,9 +860,9 @@ inline void pool(const exported_call& c, const char* operation, std::vector<attr
   attributes.insert(attributes.end(), more.begin(), more.end());
   c.set(0, c.add(operation, {c.name(0, order)}, std::move(attributes)), order);
 }
-inline void max_pool(const exported_call& c) { pool(c, "MaxPool", {}); }
+inline void max_pool(const exported_call& c) { pool(c, "MaxPool", "ReduceMax", {}); }
 inline void average_pool(const exported_call& c) {
-  pool(c, "AveragePool", {attribute_of("count_include_pad", c.word(10))});
+  pool(c, "AveragePool", "ReduceMean", {attribute_of("count_include_pad", c.word(10))});
 }
 inline void resample(const exported_call& c) {
   const auto axis = std::size_t(c.word(0));
