@@ -5,8 +5,11 @@
 #include <cstdint>
 
 #include <weft/device/cpu/matmul_strips.hpp>
+#if defined(WEFT_HAS_DNNL)
+  #include <weft/device/cpu/matmul_dnnl.hpp>
+#endif
 
-/// Matrix products of frozen models.
+/// Matrix products of frozen models; of float by oneDNN if WEFT_HAS_DNNL is defined.
 namespace weft::frozen {
 
 /// Computes a product on one thread. `scratch`: memory for matmul_packed_elements<T>(n, k), or null if no part of the
@@ -16,6 +19,9 @@ void product(const matmul_shape& s, const T* a, const T* b, T* c, T* scratch) {
   weft::detail::multiply_in_strips(
       s, a, b, c,
       [&](const matmul_shape& part, const T* x, std::size_t lda, const T* y, std::size_t ldb, T* z) {
+#if defined(WEFT_HAS_DNNL)
+        if constexpr (library::dnnl::handles<T>) return library::dnnl::matmul(part, 1, x, lda, y, ldb, 0, z, s.n);
+#endif
         library::reference::matmul(part, T(1), x, lda, y, ldb, T(0), z, s.n, scratch);
       },
       [](std::size_t strips, const auto& strip) {

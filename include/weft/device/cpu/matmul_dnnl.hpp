@@ -8,7 +8,9 @@
 #include <type_traits>
 
 #include <weft/device/cpu/matmul_reference.hpp>
-#include <weft/error.hpp>
+#if defined(__cpp_exceptions)  // frozen models do without
+  #include <weft/error.hpp>
+#endif
 
 // oneDNN is usually built with OpenMP, whose threads would compete with Weft's. These two functions exist at run time
 // exactly if OpenMP's library is loaded; they need no header and no link flag.
@@ -91,9 +93,14 @@ struct dnnl {
       status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', dim(s.m), dim(s.n),
                           dim(s.k - k < depth ? s.k - k : depth), alpha, a + k * (s.transpose_a ? lda : 1), dim(lda),
                           b + k * (s.transpose_b ? 1 : ldb), dim(ldb), k == 0 ? beta : 1.0f, c, dim(ldc));
-    if (status != dnnl_success)
+    if (status != dnnl_success) {
+#if defined(__cpp_exceptions)
       throw error(error_code::internal, "matmul",
                   {"oneDNN rejected a matrix product with status ", static_cast<int>(status)});
+#else
+      __builtin_trap();
+#endif
+    }
   }
 };
 
