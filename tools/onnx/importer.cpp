@@ -533,9 +533,10 @@ void importer::import_call(call& c) {
   if (!c.texts.empty()) {
     if (c.has(0)) c.name_operand(0);
     for (std::size_t i = 0; i < c.out.size(); ++i)
-      if (c.out[i]) define(*c.out[i], c.filled(c.texts.at(i)), c.fuses, c.out[i]->name);
+      if (c.out[i]) define(*c.out[i], c.filled(c.after_statements(c.texts.at(i))), c.fuses, c.out[i]->name);
     return;
   }
+  c.text = c.after_statements(c.text);
   std::string text = c.filled(c.text);
   // Instead of a long expression, statements for its operands, the longest first.
   while (text.size() > 90) {
@@ -690,15 +691,31 @@ void call::unify_order() {
   for (const value* v : in) numbers_allowed |= v && in.size() > 1 && !(v->known() && v->scalar());
 }
 
-value& importer::broadcast_constant(value& v, std::size_t rank) {
+value* importer::permuted_constant(value& v, const integers& view, const std::vector<int>& order) {
+  for (const auto& [outer, inner] : local)
+    if (inner == &v && outer->constant && !v.known()) {
+      value*& w = permuted_[{outer, order}];
+      if (!w) w = permuted_constant(const_cast<value&>(*outer), view, order);
+      return &in_body(*w);
+    }
+  if (!v.known()) return nullptr;
   auto& w = *reordered_.emplace_back(std::make_unique<value>(v));
   w.text.clear();
-  w.padded = true;
-  w.view.assign(rank - v.rank(), 1);
-  for (const integer& n : v.extents) w.view.push_back(n.number());
-  w.order = channel_order(rank, true);
-  w.extents.assign(w.view.begin(), w.view.end());
-  w.last = true;
+  w.stated = w.last = false;
+  w.other = nullptr;
+  w.view.clear();
+  for (const integer& n : view) w.view.push_back(n.number());
+  w.order = order;
+  w.extents = permuted(view, order);
+  return &w;
+}
+
+value& importer::broadcast_constant(value& v, std::size_t rank) {
+  integers view(rank - v.rank(), 1);
+  view.insert(view.end(), v.extents.begin(), v.extents.end());
+  value& w = *permuted_constant(v, view, channel_order(rank, true));
+  w.extents = view;
+  w.last = w.padded = true;
   return w;
 }
 
@@ -712,15 +729,36 @@ void call::name_operand(std::size_t i) {
   to.state(v, once);
 }
 
-std::string call::filled(std::string_view t) {
-  const int around = looseness(t);
-  // A text that is read twice must be a name.
+void call::name_repeated(std::string_view t) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     const std::string mark = "{" + std::to_string(i);
     const std::size_t first = std::min(t.find(mark + "}"), t.find(mark + "="));
     if (first != t.npos && std::min(t.find(mark + "}", first + 1), t.find(mark + "=", first + 1)) != t.npos && has(i))
       name_operand(i);
   }
+}
+
+std::string call::after_statements(std::string t) {
+  name_repeated(t);
+  int depth = 0;
+  for (std::size_t i = 0; i < t.size(); ++i) {
+    depth += t[i] == '(' || t[i] == '{' ? 1 : t[i] == ')' || t[i] == '}' ? -1 : 0;
+    if (depth > 0 || t[i] != ';') continue;
+    const std::size_t equals = t.find(" = ");
+    statement s{{}, filled(std::string_view(t).substr(equals + 3, i - equals - 3)), ""};
+    for_each_word(t.substr(0, equals), [&](std::string_view name) {
+      s.names.push_back(holes[std::string(name)] = to.name_for(std::string(name)));
+    });
+    to.add_statement(std::move(s));
+    t.erase(0, i + 2);
+    i = t.npos;
+  }
+  return t;
+}
+
+std::string call::filled(std::string_view t) {
+  const int around = looseness(t);
+  name_repeated(t);
   std::string result;
   for (std::size_t at = 0; at < t.size();) {
     if (t[at] != '{' || at + 1 == t.size() || !(is_word(t[at + 1]) || t[at + 1] == '*')) {

@@ -382,6 +382,9 @@ class importer : public body {
     return !scope.empty() && text.starts_with(scope + ".") ? text.substr(scope.size() + 1) : text;
   }
   std::int64_t opset_of(const std::string& domain) const;
+  /// Returns a constant whose axes are stored in another order, or null for other values. Its elements are seen with
+  /// the extents `view`.
+  value* permuted_constant(value& v, const integers& view, const std::vector<int>& order);
   /// Returns a constant that broadcasts to `rank` axes with the channels last.
   value& broadcast_constant(value& v, std::size_t rank);
 
@@ -419,10 +422,11 @@ class importer : public body {
   std::vector<std::unique_ptr<weft::onnx::node>> nodes_read_;  ///< of subgraphs
   int depth_ = 0, graphs_ = 0, unread_ = 0;
   std::set<std::string> last_;
-  std::map<std::string, std::string> extent_names_;  ///< in C++, by their names in the file
-  std::size_t calls_ = 0;                            ///< of functions of the model
-  std::vector<std::size_t> block_of_;                ///< the block of each node, counted from 1; 0: none
-  std::string path_;                                 ///< of the node that is imported
+  std::map<std::pair<const value*, std::vector<int>>, value*> permuted_;  ///< constants that several blocks read
+  std::map<std::string, std::string> extent_names_;                       ///< in C++, by their names in the file
+  std::size_t calls_ = 0;                                                 ///< of functions of the model
+  std::vector<std::size_t> block_of_;  ///< the block of each node, counted from 1; 0: none
+  std::string path_;                   ///< of the node that is imported
 };
 
 /// Returns the operator of a node with its domain, "ai.onnx.preview.FlexAttention"; ONNX's own domain is empty.
@@ -473,6 +477,7 @@ class call {
     const auto* a = find(name, weft::onnx::attribute::int_type, "an integer");
     return a ? a->i : otherwise;
   }
+  bool flag(std::string_view name, bool otherwise = false) { return number(name, otherwise) != 0; }
   double real(std::string_view name, double otherwise) {
     const auto* a = find(name, weft::onnx::attribute::float_type, "a floating-point number");
     return a ? static_cast<double>(a->f) : otherwise;
@@ -526,6 +531,11 @@ class call {
   void unify_order();
   void name_operand(std::size_t i);
 
+  /// Writes the statements in front of a text, `a = text; b, c = text; ...`, and returns the text after them. Their
+  /// names are holes in what follows.
+  std::string after_statements(std::string t);
+  /// Gives names to the operands that a text reads twice.
+  void name_repeated(std::string_view t);
   /// Fills a text of a row.
   std::string filled(std::string_view row_text);
   /// Adds a layer and makes `text` the call of it with operand 0: `conv1(x)`, or `norm1(x, m)`.

@@ -8,12 +8,14 @@
 #include "operators_images.hpp"
 #include "operators_index.hpp"
 #include "operators_losses.hpp"
-#include "operators_network.hpp"
+#include "operators_normalization.hpp"
+#include "operators_products.hpp"
 #include "operators_quantized.hpp"
 #include "operators_recurrent.hpp"
 #include "operators_reduce.hpp"
 #include "operators_signals.hpp"
 #include "operators_training.hpp"
+#include "operators_windows.hpp"
 
 namespace tool::importer {
 
@@ -28,12 +30,14 @@ void for_each_row(const std::function<void(const row&)>& f) {
   each(image_rows);
   each(index_rows);
   each(loss_rows);
-  each(network_rows);
+  each(normalization_rows);
+  each(product_rows);
   each(quantized_rows);
   each(recurrent_rows);
   each(reduce_rows);
   each(signal_rows);
   each(training_rows);
+  each(window_rows);
 }
 
 const row* find_row(const std::string& op, std::int64_t opset) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "statements.hpp"
+#include "rules.hpp"
 
 /// Attention, positions, and layers that keep a state between calls.
 namespace tool::importer {

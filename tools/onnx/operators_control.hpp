@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "statements.hpp"
+#include "rules.hpp"
 
 /// Branches and loops.
 namespace tool::importer {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "statements.hpp"
+#include "rules.hpp"
 
 /// Reads and writes by index, sorts, borders and triangles.
 namespace tool::importer {

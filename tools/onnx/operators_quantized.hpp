@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "statements.hpp"
+#include "rules.hpp"
 
 /// Integers with a scale and a zero point.
 namespace tool::importer {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include "statements.hpp"
+#include "rules.hpp"
 
 /// Steps of optimizers, as functions of their operands: the rate, the number of the step, and lists of variables,
 /// gradients and slots.
