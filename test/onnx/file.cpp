@@ -132,6 +132,16 @@ BOOST_AUTO_TEST_CASE(written_models_are_read_with_and_without_external_data) {
   check_small(onnx::read_model(made / "outside.onnx"));
 }
 
+BOOST_AUTO_TEST_CASE(an_error_in_external_data_leaves_the_model) {
+  const folder made;
+  const onnx::model m = onnx::read_model(files + "small.onnx");
+  fs::create_directory(made / "outside.onnx.data");
+  CHECK_SAYS(test::failure(error_code::invalid_argument,
+                           [&] { onnx::write_model(made / "outside.onnx", m, {.external_above = 20}); }),
+             "outside.onnx.data must be a regular file, but is a folder");
+  BOOST_TEST(std::distance(fs::directory_iterator(made.path), {}) == 1);
+}
+
 BOOST_AUTO_TEST_CASE(element_types_have_names_and_codes) {
   for (int type = 0; type < 13; ++type)
     BOOST_TEST((onnx::element_type(onnx::type_of(static_cast<dtype>(type))) == static_cast<dtype>(type)));

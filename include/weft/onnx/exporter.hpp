@@ -582,6 +582,9 @@ inline void exporter::add_nodes(scope& s, const sequence<value>& results) {
     const exported_call call{*this, s, def, wanted[n], name_of(s, n)};
     const std::size_t first = s.to.nodes.size();
     export_form(call, def.op->onnx);
+    for (std::uint32_t o = 0; o < def.outputs.size() && o < 63; ++o)
+      if (call.is_wanted(o) && !s.values.count({n, o}))
+        refuse(s, str_cat({"has no ONNX form for result ", o, ": export the model without its gradients"}));
     name_result(s, n, first);
   }
 }

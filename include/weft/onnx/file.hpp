@@ -572,19 +572,19 @@ class model_writer {
       throw error(error_code::invalid_argument, "write_model",
                   {path_, " must have at most ", most, " bytes, but would have ", out.size(),
                    ": write large initializers to another file by write_options{.external_above = 1024}"});
-    if (!outside_.empty()) {
-      weft::detail::atomic_file file(external_path_, outside_bytes_);
+    weft::detail::atomic_file file(path_, out.size());
+    out.each_piece([&](const void* bytes, std::size_t size) { file.write(bytes, size); });
+    if (!outside_.empty()) {  // an error leaves both files as they were
+      weft::detail::atomic_file outside(external_path_, outside_bytes_);
       const std::vector<std::byte> zeros(page);
       std::uint64_t at = 0;
       for (const auto& [offset, bytes] : outside_) {
-        file.write(zeros.data(), static_cast<std::size_t>(offset - at));
-        file.write(bytes.data(), bytes.size());
+        outside.write(zeros.data(), static_cast<std::size_t>(offset - at));
+        outside.write(bytes.data(), bytes.size());
         at = offset + bytes.size();
       }
-      file.commit();
+      outside.commit();
     }
-    weft::detail::atomic_file file(path_, out.size());
-    out.each_piece([&](const void* bytes, std::size_t size) { file.write(bytes, size); });
     file.commit();
   }
 

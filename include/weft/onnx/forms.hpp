@@ -154,7 +154,6 @@ inline void export_form(const exported_call& c, const char* form) {
   form_reader text(c, form, c.input(0).type, c.def.outputs[0].type, order,
                    [&](std::size_t k) { return c.name(k, order); });
   const std::vector<std::string> results = text.values();
-  if (c.wanted >> results.size()) c.refuse("has an ONNX form for its first result alone");
   for (std::uint32_t o = 0; o < results.size(); ++o) c.set(o, results[o], order);
 }
 
@@ -163,6 +162,11 @@ namespace forms {
 inline attribute to(dtype type) { return attribute_of("to", type_of(type)); }
 inline std::string cast(const exported_call& c, const std::string& x, dtype type) {
   return c.add("Cast", {x}, {to(type)});
+}
+/// Adds the nodes of a form of these operands. Numbers have the element type of the call's first operand.
+inline std::string text(const exported_call& c, const char* form, const std::vector<std::string>& operands) {
+  form_reader reader(c, form, c.input(0).type, c.def.outputs[0].type, {}, [&](std::size_t k) { return operands[k]; });
+  return reader.values()[0];
 }
 inline double real_word(const exported_call& c, std::size_t i) { return __builtin_bit_cast(double, c.word(i)); }
 /// Refuses extents that are not numbers.
@@ -395,7 +399,7 @@ inline void strided_slice(const exported_call& c) {
 }
 inline void slice_at(const exported_call& c) {
   const std::int64_t axis = c.word(0);
-  const std::string begin = c.add("Reshape", {cast(c, c.name(1), dtype::int64), c.to.integers({1})});
+  const std::string begin = text(c, "Reshape(Cast<to=7>(a), [1])", {c.name(1)});
   const std::string n = c.to.extents(shape(c.def.outputs[0].extents[std::size_t(axis)]));
   sliced(c, {axis}, begin, c.add("Add", {begin, n}), {1});
 }
@@ -486,9 +490,7 @@ inline void size(const exported_call& c) {
 inline std::string indices(const exported_call& c, const std::string& skipped) {
   const std::string at = cast(c, c.name(1), dtype::int64);
   if (skipped.empty()) return at;
-  const std::string valid =
-      c.add("And", {c.add("GreaterOrEqual", {at, c.to.scalar(dtype::int64, 0)}), c.add("Less", {at, skipped})});
-  return c.add("Where", {valid, at, skipped});
+  return text(c, "Where(And(GreaterOrEqual(a, 0L), Less(a, b)), a, b)", {at, skipped});
 }
 inline bool skips(const exported_call& c) { return c.word(3) == 1 || c.word(3) == 2; }
 /// Broadcasts an operand.
@@ -614,13 +616,13 @@ inline void fourier(const exported_call& c) {
   const auto part = [&](std::size_t k) {
     std::string x = c.name(k);
     if (to_real) {  // the others: elements n - m down to 1
-      const std::int64_t n = c.word(0), m = n / 2 + 1;
-      std::string rest =
-          c.add("Slice", {x, c.to.integers({n - m}), c.to.integers({0}), c.to.integers({-1}), c.to.integers({-1})});
-      if (k) rest = c.add("Neg", {rest});
-      x = c.add("Concat", {x, rest}, {attribute_of("axis", -1)});
+      const std::string last = c.to.integers({c.word(0) - c.word(0) / 2 - 1});
+      x = text(c,
+               k ? "Concat<axis=-1>(a, Neg(Slice(a, b, [0], [-1], [-1])))"
+                 : "Concat<axis=-1>(a, Slice(a, b, [0], [-1], [-1]))",
+               {x, last});
     }
-    return c.add("Unsqueeze", {x, c.to.integers({-1})});
+    return text(c, "Unsqueeze(a, [-1])", {x});
   };
   const std::string x = from_real ? part(0) : c.add("Concat", {part(0), part(1)}, {attribute_of("axis", -1)});
   std::string y = c.add("DFT", {x, "", c.to.scalar(dtype::int64, std::uint64_t(-2))},
@@ -630,11 +632,10 @@ inline void fourier(const exported_call& c) {
 }
 /// Counts the sorted values that precede each value.
 inline void searchsorted(const exported_call& c) {
-  const std::size_t rank = c.input(0).extents.rank;
-  const std::string sorted = rank == 1 ? c.name(0) : c.add("Unsqueeze", {c.name(0), c.to.integers({-2})});
-  const std::string values = c.add("Unsqueeze", {c.name(1), c.to.integers({-1})});
-  const std::string before = c.add(c.word(0) ? "LessOrEqual" : "Less", {sorted, values});
-  c.set(0, c.add("ReduceSum", {cast(c, before, dtype::int32), c.to.integers({-1})}, {attribute_of("keepdims", 0)}));
+  const char* const form =
+      c.word(0) ? "ReduceSum<keepdims=0>(Cast<to=6>(LessOrEqual(Unsqueeze(a, [-2]), Unsqueeze(b, [-1]))), [-1])"
+                : "ReduceSum<keepdims=0>(Cast<to=6>(Less(Unsqueeze(a, [-2]), Unsqueeze(b, [-1]))), [-1])";
+  c.set(0, text(c, form, {c.name(0), c.name(1)}));
 }
 /// Exports diagonals of matrices, or matrices of diagonals, by a mask of the matrix: the columns less the rows are the
 /// offset.
@@ -643,22 +644,18 @@ inline void diagonal(const exported_call& c) {
   const shape& matrix = back ? c.def.outputs[0].extents : c.input(0).extents;
   const std::size_t last = matrix.rank - 1;
   const std::int64_t offset = c.word(0), before = offset < 0 ? -offset : 0;
-  const std::string rows = c.add("Unsqueeze", {indices_of(c, matrix[last - 1]), c.to.integers({1})});
-  const std::string at = c.add("Add", {rows, c.to.scalar(dtype::int64, std::uint64_t(offset))});
-  const std::string mask = c.add("Equal", {indices_of(c, matrix[last]), at}), zero = c.to.number(c.input(0).type, 0);
-  if (!back) {
-    const std::string sums = c.add("ReduceSum", {c.add("Where", {mask, c.name(0), zero}), c.to.integers({-1})},
-                                   {attribute_of("keepdims", 0)});
-    const std::string n = c.to.extents(c.def.outputs[0].extents, last - 1);
-    return c.set(0, c.add("Slice", {sums, c.to.integers({before}), c.add("Add", {n, c.to.integers({before})}),
-                                    c.to.integers({-1})}));
-  }
+  const std::string mask =
+      text(c, "Equal(a, Add(Unsqueeze(b, [1]), $0))", {indices_of(c, matrix[last]), indices_of(c, matrix[last - 1])});
+  const std::string zero = c.to.number(c.input(0).type, 0);
+  if (!back)
+    return c.set(
+        0, text(c, "Slice(ReduceSum<keepdims=0>(Where(a, b, c), [-1]), d, Add(e, d), [-1])",
+                {mask, c.name(0), zero, c.to.integers({before}), c.to.extents(c.def.outputs[0].extents, last - 1)}));
   // Pads the diagonal to one element per row. Rows that it does not cross get zeros.
   std::vector<std::int64_t> pads(2 * last, 0);
   pads[last - 1] = before;
   pads[2 * last - 1] = c.to.sample(matrix[last - 1]) - c.to.sample(c.input(0).extents[last - 1]) - before;
-  const std::string each = c.add("Unsqueeze", {c.add("Pad", {c.name(0), c.to.integers(pads)}), c.to.integers({-1})});
-  c.set(0, c.add("Where", {mask, each, zero}));
+  c.set(0, text(c, "Where(a, Unsqueeze(Pad(b, c), [-1]), d)", {mask, c.name(0), c.to.integers(pads), zero}));
 }
 inline void sort(const exported_call& c) {
   const layout order = c.operand(0).order();
@@ -696,54 +693,44 @@ inline void attention(const exported_call& c) {
     const shape& e = c.input(operand).extents;
     if (e[1] == q[1]) return x;
     const std::int64_t each = number_of(c, q[1]) / number_of(c, e[1]);
-    x = c.add("Unsqueeze", {x, c.to.integers({2})});
-    x = c.add("Expand", {x, c.to.extents(shape(e[0], e[1], each, e[2], e[3]))});
-    return c.add("Reshape", {x, c.to.extents(shape(e[0], q[1], e[2], e[3]))});
+    return text(c, "Reshape(Expand(Unsqueeze(a, [2]), b), c)",
+                {x, c.to.extents(shape(e[0], e[1], each, e[2], e[3])), c.to.extents(shape(e[0], q[1], e[2], e[3]))});
   };
   const std::string keys = k[1] == q[1] ? c.name(1, {0, 1, 3, 2})
                                         : c.add("Transpose", {heads(1)}, {attribute_of("perm", layout{0, 1, 3, 2})});
-  std::string scores = c.add("Mul", {c.add("MatMul", {c.name(0), keys}), c.to.number(type, scale)});
+  std::string scores = text(c, "Mul(MatMul(a, b), c)", {c.name(0), keys, c.to.number(type, scale)});
   std::string attended;
-  const auto keep_where = [&](const std::string& also) {
+  const auto keep_where = [&](const char* form, const std::vector<std::string>& operands) {
+    const std::string also = text(c, form, operands);
     attended = attended.empty() ? also : c.add("And", {attended, also});
   };
   const std::string columns = causal || alibi || window > 0 || lengths >= 0 ? indices_of(c, k[2]) : "";
   if (causal || alibi || window > 0) {
-    std::string places = c.add("Unsqueeze", {indices_of(c, q[2]), c.to.integers({1})});
+    std::string places = text(c, "Unsqueeze(a, [1])", {indices_of(c, q[2])});
     if (positions >= 0) {
-      const auto p = std::size_t(positions);
-      std::string first = cast(c, c.name(p), dtype::int64);
-      if (c.input(p).extents.rank == 1) first = c.add("Unsqueeze", {first, c.to.integers({1, 2, 3})});
-      places = c.add("Add", {places, first});
+      const bool for_each = c.input(std::size_t(positions)).extents.rank == 1;
+      places = text(c, for_each ? "Add(a, Unsqueeze(Cast<to=7>(b), [1, 2, 3]))" : "Add(a, Cast<to=7>(b))",
+                    {places, c.name(std::size_t(positions))});
     }
-    if (alibi) {  // slopes for heads, from 2^(-8 / heads)
-      const std::int64_t n = number_of(c, q[1]);
-      std::vector<std::int64_t> heads_of = counted(std::size_t(n), 1);
-      const std::string powers =
-          c.add("Mul", {cast(c, c.to.integers(heads_of), type), c.to.number(type, -8.0 / double(n))});
-      const std::string slopes =
-          c.add("Pow", {c.to.number(type, 2), c.add("Unsqueeze", {powers, c.to.integers({1, 2})})});
-      const std::string far = cast(c, c.add("Abs", {c.add("Sub", {places, columns})}), type);
-      scores = c.add("Sub", {scores, c.add("Mul", {slopes, far})});
-    }
-    if (causal) keep_where(c.add("LessOrEqual", {columns, places}));
+    if (alibi)  // slopes for heads h: 2^(-8 h / heads)
+      scores = text(c, "Sub(a, Mul(Exp(Mul(Cast<to=type>(Unsqueeze(b, [1, 2])), c)), Cast<to=type>(Abs(Sub(d, e)))))",
+                    {scores, c.to.integers(counted(std::size_t(number_of(c, q[1])), 1)),
+                     c.to.number(type, -5.545177444479562 / static_cast<double>(number_of(c, q[1]))), places, columns});
+    if (causal) keep_where("LessOrEqual(a, b)", {columns, places});
     if (window > 0)
-      keep_where(c.add("Greater", {columns, c.add("Sub", {places, c.to.scalar(dtype::int64, std::uint64_t(window))})}));
+      keep_where("Greater(a, Sub(b, c))", {columns, places, c.to.scalar(dtype::int64, std::uint64_t(window))});
   }
-  if (lengths >= 0)
-    keep_where(c.add("Less", {columns, c.add("Unsqueeze", {cast(c, c.name(std::size_t(lengths)), dtype::int64),
-                                                           c.to.integers({1, 2, 3})})}));
+  if (lengths >= 0) keep_where("Less(a, Unsqueeze(Cast<to=7>(b), [1, 2, 3]))", {columns, c.name(std::size_t(lengths))});
   if (mask >= 0) {
     const std::string given = c.name(std::size_t(mask));
-    if (c.input(std::size_t(mask)).type == dtype::boolean)
-      keep_where(given);
-    else
-      scores = c.add("Add", {scores, given}), keep_where(c.add("Not", {c.add("IsInf", {given})}));
+    const bool adds = c.input(std::size_t(mask)).type != dtype::boolean;
+    if (adds) scores = c.add("Add", {scores, given});
+    keep_where(adds ? "Not(IsInf(a))" : "a", {given});
   }
   if (!attended.empty())
     scores = c.add("Where", {attended, scores, c.to.number(type, type == dtype::float16 ? -60000 : -1e37)});
   std::string weights = c.add("Softmax", {scores}, {attribute_of("axis", -1)});
-  if (!attended.empty()) weights = c.add("Where", {attended, weights, c.to.number(type, 0)});
+  if (!attended.empty()) weights = text(c, "Where(a, b, 0)", {attended, weights});
   c.set(0, c.add("MatMul", {weights, heads(2)}));
 }
 
@@ -932,33 +919,27 @@ inline void sample(const exported_call& c) {
                              c.to.extents(c.def.outputs[0].extents)}));
 }
 inline void non_max_suppression(const exported_call& c) {
-  const auto operand = [&](std::size_t k, std::size_t axes) {
-    return c.add("Unsqueeze", {cast(c, c.name(k), dtype::float32), c.to.integers(counted(axes))});
-  };
   const std::int64_t most = c.def.outputs[0].extents[0];
-  std::vector<std::string> inputs{operand(0, 1), operand(1, 2), c.to.scalar(dtype::int64, std::uint64_t(most)),
-                                  c.to.number(dtype::float32, real_word(c, 0))};
-  if (real_word(c, 1) > -__builtin_inf()) inputs.push_back(c.to.number(dtype::float32, real_word(c, 1)));
-  const std::string kept =
-      c.add("Gather", {c.add("NonMaxSuppression", inputs), c.to.scalar(dtype::int64, 2)}, {attribute_of("axis", 1)});
-  const std::string count = c.add("Shape", {kept}), rest = c.add("Sub", {c.to.integers({most}), count});
-  const std::string pads = c.add("Concat", {c.to.integers({0}), rest}, {attribute_of("axis", 0)});
-  c.set(0, cast(c, c.add("Pad", {kept, pads}), c.def.outputs[0].type));
-  c.set(1, c.add("Squeeze", {count}));
+  const std::vector<std::string> operands{c.name(0), c.name(1), c.to.scalar(dtype::int64, std::uint64_t(most)),
+                                          c.to.number(dtype::float32, real_word(c, 0)),
+                                          c.to.number(dtype::float32, real_word(c, 1))};
+  const std::string kept = text(c,
+                                "Gather<axis=1>(NonMaxSuppression(Unsqueeze(Cast<to=1>(a), [0]), "
+                                "Unsqueeze(Cast<to=1>(b), [0, 1]), c, d, e), 2L)",
+                                operands);
+  c.set(0, text(c, "Cast<to=6>(Pad(a, Concat<axis=0>([0], Sub(b, Shape(a)))))", {kept, c.to.integers({most})}));
+  c.set(1, text(c, "Squeeze(Shape(a))", {kept}));
 }
 
 // ---- normalizations ----
 
 inline void layer_normalization(const exported_call& c) {
   const auto axis = std::int64_t(c.input(0).extents.rank - c.input(1).extents.rank);
-  if (c.wanted != 1) c.refuse("has an ONNX form for its first result alone: export the model without its gradients");
   c.set(0, c.add("LayerNormalization", {c.name(0), c.name(1), c.name(2)},
                  {attribute_of("axis", axis), attribute_of("epsilon", real_word(c, 0))}));
 }
 /// Batch normalization by the moments of the batch, which are the second and the third result.
 inline void batch_normalization(const exported_call& c) {
-  if (c.wanted > 7)
-    c.refuse("has an ONNX form for its result and moments alone: export the model without its gradients");
   const std::size_t rank = c.input(0).extents.rank;
   const layout order = c.operand(0).order();
   std::vector<std::int64_t> axes;
@@ -966,26 +947,23 @@ inline void batch_normalization(const exported_call& c) {
   const dtype type = c.input(1).type;
   std::string x = c.name(0, order);
   if (c.input(0).type != type) x = cast(c, x, type);
-  const auto mean = [&](const std::string& of) { return c.add("ReduceMean", {of, c.to.integers(axes)}); };
-  const std::string middle = mean(x), centred = c.add("Sub", {x, middle}),
-                    variance = mean(c.add("Mul", {centred, centred}));
-  const std::string deviation = c.add("Sqrt", {c.add("Add", {variance, c.to.number(type, real_word(c, 0))})});
-  std::string y = c.add("Mul", {c.add("Div", {centred, deviation}), c.name(1, order)});
-  y = c.add("Add", {y, c.name(2, order)});
+  const std::string over = c.to.integers(axes), middle = c.add("ReduceMean", {x, over});
+  const std::string centred = c.add("Sub", {x, middle}),
+                    variance = text(c, "ReduceMean(Mul(a, a), b)", {centred, over});
+  const std::string epsilon = c.to.number(type, real_word(c, 0));
+  std::string y = text(c, "Add(Mul(Div(a, Sqrt(Add(b, c))), d), e)",
+                       {centred, variance, epsilon, c.name(1, order), c.name(2, order)});
   if (c.input(0).type != type) y = cast(c, y, c.input(0).type);
   if (c.def.inputs.size() > 3) y = c.add("Add", {y, c.name(3, order)});
   c.set(0, c.word(1) ? c.add("Relu", {y}) : y, order);
-  const auto flat = [&](const std::string& of) { return c.add("Reshape", {of, c.to.integers({-1})}); };
-  if (c.is_wanted(1)) c.set(1, flat(middle));
-  if (c.is_wanted(2)) c.set(2, flat(variance));
+  if (c.is_wanted(1)) c.set(1, text(c, "Reshape(a, [-1])", {middle}));
+  if (c.is_wanted(2)) c.set(2, text(c, "Reshape(a, [-1])", {variance}));
 }
 inline void rms_normalization(const exported_call& c) {
   const std::size_t rank = c.input(0).extents.rank, first = rank - c.input(1).extents.rank;
-  if (c.wanted != 1) c.refuse("has an ONNX form for its first result alone: export the model without its gradients");
-  const std::string x = c.name(0), axes = c.to.integers(counted(rank - first, std::int64_t(first)));
-  const std::string mean = c.add("ReduceMean", {c.add("Mul", {x, x}), axes});
-  const std::string deviation = c.add("Sqrt", {c.add("Add", {mean, c.to.number(c.input(0).type, real_word(c, 0))})});
-  c.set(0, c.add("Mul", {c.add("Div", {x, deviation}), c.name(1)}));
+  const std::string axes = c.to.integers(counted(rank - first, std::int64_t(first)));
+  c.set(0, text(c, "Mul(Div(a, Sqrt(Add(ReduceMean(Mul(a, a), b), c))), d)",
+                {c.name(0), axes, c.to.number(c.input(0).type, real_word(c, 0)), c.name(1)}));
 }
 
 // ---- control flow ----
@@ -1036,9 +1014,6 @@ inline void loop(const exported_call& c) {
   std::vector<bool> wanted(of_body.results.size(), false);
   for (std::size_t r = 0; r < wanted.size(); ++r)
     wanted[r] = r < s.variables || c.is_wanted(static_cast<std::uint32_t>(s.row_out(r - s.variables)));
-  for (std::size_t o = s.kept_out(0); o < c.def.outputs.size(); ++o)
-    if (c.is_wanted(static_cast<std::uint32_t>(o)))
-      c.refuse("has an ONNX form for its variables alone: do not fetch the number of iterations, or gradients");
   const bool is_scan = s.is_exact() && s.rows_read > 0;
   if (!is_scan && s.rows_read > 0) c.refuse("is the gradient of a loop: export the model without its gradients");
 
