@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include <weft/config.hpp>
+
 namespace weft {
 
 /// The weights of a frozen model.
