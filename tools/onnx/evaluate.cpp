@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <algorithm>
 #include <functional>
-#include <set>
 
 #include "importer.hpp"
 
@@ -44,38 +43,30 @@ const integer& at(const value& v, const std::vector<std::size_t>& index) {
   return v.elements->at(place);
 }
 
-std::optional<integer> compared(const std::string& op, const integer& a, const integer& b) {
-  const integer difference = a - b;
-  if (!difference.is_number()) return std::nullopt;
-  const std::int64_t d = difference.number();
-  return integer(op == "Equal"            ? d == 0
-                 : op == "Greater"        ? d > 0
-                 : op == "Less"           ? d < 0
-                 : op == "GreaterOrEqual" ? d >= 0
-                                          : d <= 0);
-}
-
+/// Returns nothing for other operators, and if the result is not known.
 std::optional<integer> combined(const std::string& op, const integer& a, const integer& b) {
+  const bool divides = a.is_number() && b.is_number() && !b.is(0);
   if (op == "Add" || op == "Sum") return a + b;
-  if (op == "Sub") return a - b;
   if (op == "Mul") return a * b;
-  if (op == "Div") {
-    if (b.is(0)) return std::nullopt;
-    if (const auto exact = exact_quotient(a, b)) return exact;
-    if (a.is_number() && b.is_number()) return integer(a.number() / b.number());
-    return floor_quotient(a, b);  // extents are not negative
-  }
-  if (op == "fmod" && a.is_number() && b.is_number() && !b.is(0) && !b.is(-1)) return integer(a.number() % b.number());
-  if (op == "Mod" && a.is_number() && b.is_number() && !b.is(0)) return a - floor_quotient(a, b) * b;
   if (op == "And") return integer(!a.is(0) && !b.is(0));
   if (op == "Or") return integer(!a.is(0) || !b.is(0));
-  if (op == "Max" || op == "Min") {
-    const auto less = compared("Less", a, b);
-    if (!less) return std::nullopt;
-    return less->is(1) == (op == "Max") ? b : a;
+  if (op == "Div" && !b.is(0)) {
+    if (const auto exact = exact_quotient(a, b)) return exact;
+    return divides ? integer(a.number() / b.number()) : floor_quotient(a, b);  // extents are not negative
   }
-  if (op == "Equal" || op == "Greater" || op == "Less" || op == "GreaterOrEqual" || op == "LessOrEqual")
-    return compared(op, a, b);
+  if (op == "fmod" && divides && !b.is(-1)) return integer(a.number() % b.number());
+  if (op == "Mod" && divides) return a - floor_quotient(a, b) * b;
+  const integer difference = a - b;
+  if (op == "Sub") return difference;
+  if (!difference.is_number()) return std::nullopt;
+  const std::int64_t d = difference.number();
+  if (op == "Max") return d < 0 ? b : a;
+  if (op == "Min") return d < 0 ? a : b;
+  if (op == "Equal") return integer(d == 0);
+  if (op == "Greater") return integer(d > 0);
+  if (op == "Less") return integer(d < 0);
+  if (op == "GreaterOrEqual") return integer(d >= 0);
+  if (op == "LessOrEqual") return integer(d <= 0);
   return std::nullopt;
 }
 
@@ -197,11 +188,8 @@ elements evaluate(call& c) {
                                    : combined(op == "ReduceMax" ? "Max" : "Min", *result, (*x.elements)[i]);
     return result ? elements(integers{*result}) : std::nullopt;
   }
-  static const std::set<std::string> functions_of_two = {
-      "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min",
-      "Mod", "Mul", "Or",  "Sub",   "Sum"};
-  if (!functions_of_two.contains(op)) return std::nullopt;
-  const std::string function = op == "Mod" && c.number("fmod", 0) != 0 ? "fmod" : op;
+  const std::string function = op == "Mod" && c.flag("fmod") ? "fmod" : op;
+  if (!combined(function, 1, 1)) return std::nullopt;
   integers result;
   bool known = c.in.size() > 1;
   for_each_index(sizes_of(y.extents), [&](const auto& index) {

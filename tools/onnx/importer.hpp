@@ -429,7 +429,7 @@ class importer : public body {
   std::string path_;                   ///< of the node that is imported
 };
 
-/// Returns the operator of a node with its domain, "ai.onnx.preview.FlexAttention"; ONNX's own domain is empty.
+/// Returns the operator of a node with its domain, "com.microsoft.QGemm"; ONNX's own domain is empty.
 inline std::string operator_of(const weft::onnx::node& n) {
   return n.domain.empty() ? n.op_type : n.domain + "." + n.op_type;
 }

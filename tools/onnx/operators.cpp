@@ -14,7 +14,6 @@
 #include "operators_recurrent.hpp"
 #include "operators_reduce.hpp"
 #include "operators_signals.hpp"
-#include "operators_training.hpp"
 #include "operators_windows.hpp"
 
 namespace tool::importer {
@@ -36,7 +35,6 @@ void for_each_row(const std::function<void(const row&)>& f) {
   each(recurrent_rows);
   each(reduce_rows);
   each(signal_rows);
-  each(training_rows);
   each(window_rows);
 }
 

@@ -228,7 +228,7 @@ inline void scanned(call& c) {
       std::vector<std::int64_t> order{static_cast<std::int64_t>(axis)};
       for (std::size_t k = 0; k < extents.size(); ++k)
         if (k != axis) order.push_back(static_cast<std::int64_t>(k));
-      if (axis != 0) text = "transpose<" + list_text(order) + ">(" + text + ")";
+      if (axis != 0) text = "transpose<" + part(order) + ">(" + text + ")";
       if (directions[i - carried] == 1 && !reverse) text = "reverse<0>(" + text + ")";
       steps = extents[axis];
       extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(axis));
@@ -253,7 +253,7 @@ inline void scanned(call& c) {
       std::vector<std::int64_t> order;
       for (std::size_t k = 1; k <= extents.size(); ++k) order.push_back(static_cast<std::int64_t>(k));
       order.insert(order.begin() + static_cast<std::ptrdiff_t>(axis), 0);
-      if (axis != 0) shown = "transpose<" + list_text(order) + ">(" + shown + ")";
+      if (axis != 0) shown = "transpose<" + part(order) + ">(" + shown + ")";
       extents.insert(extents.begin() + static_cast<std::ptrdiff_t>(axis), steps);
     }
     if (first == 1) extents.insert(extents.begin(), integer(1)), shown = "expand_dims<0>(" + shown + ")";

@@ -52,6 +52,13 @@ inline void casted_like(call& c) {
   c.in.resize(1);
   cast_to(c, to);
 }
+/// The bits of integers of one size, which C++ converts in this way.
+inline void reinterpreted(call& c) {
+  const int from = c.operand(0).type, to = static_cast<int>(c.number("to", 0));
+  if (is_float(from) || is_float(to) || weft::size_of(element_type(from)) != weft::size_of(element_type(to)))
+    c.refuse("only integers of one size are supported");
+  cast_to(c, to);
+}
 inline void passed(call& c) {
   same_extents(c);
   keep_constant(c);
@@ -173,6 +180,7 @@ inline constexpr row elementwise_rows[] = {
     {"Asinh", same, "asinh({0})", "ops/elementwise/trigonometry.hpp"},
     {"Atan", same, "atan({0})", "ops/elementwise/trigonometry.hpp"},
     {"Atanh", same, "atanh({0})", "ops/elementwise/trigonometry.hpp"},
+    {"BitCast", {reinterpreted, layout::kept}, "cast<{to}>({0})"},
     {"BitShift", elementwise(shifted), "", "ops/elementwise/bits.hpp"},
     {"BitwiseAnd", broadcast, "{0} & {1}", "ops/elementwise/bits.hpp"},
     {"BitwiseNot", same, "~{0}", "ops/elementwise/bits.hpp"},

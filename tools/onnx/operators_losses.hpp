@@ -10,33 +10,31 @@ namespace tool::importer {
 /// classes operand 2.
 inline void class_loss(call& c) {
   c.need_rank(0, 2, 8);
-  value& x = c.operand(0);
+  const value& x = c.operand(0);
+  const integers classes = c.operand(1).extents;
   const std::string reduction = c.word_of("reduction", {"mean", "sum", "none"});
   const bool ignores = c.has_attribute("ignore_index");
-  const std::string ignored = std::to_string(c.number("ignore_index", 0));
-  const value& labels = c.operand(1);
+  c.holes["ignored"] = part(c.number("ignore_index", 0));
   c.need_header("ops/losses/classification.hpp");
-  std::string log_p = named(c, 0), label = named(c, 1, "labels");
-  const std::string classes = label;
-  if (c.of.op == "SoftmaxCrossEntropyLoss") log_p = stated(c, "log_p", "log_softmax(" + log_p + ")");
-  also(c, 1, log_p, x.extents, x.last);
-  c.result(0, reduction == "none" ? labels.extents : integers());
-  std::string loss = "nll_loss(" + log_p + ", " + label + (ignores ? ", {.ignore_index = " + ignored + "}" : "") + ")";
-  std::string weight;
+  c.holes["log_p"] = named(c, 0);
+  c.holes["labels"] = named(c, 1, "labels");
+  if (c.of.op == "SoftmaxCrossEntropyLoss") c.holes["log_p"] = stated(c, "log_p", "log_softmax({log_p})");
+  also(c, 1, c.holes["log_p"], x.extents, x.last);
+  c.result(0, reduction == "none" ? classes : integers());
+  std::string loss = form("nll_loss({log_p}, {labels}$)", ignores ? ", {.ignore_index = {ignored}}" : ""), weight;
   if (c.has(2)) {
     c.need_header("ops/index/gather.hpp");
-    const std::string used = ignores ? "select(" + classes + " == " + ignored + ", 0, " + classes + ")" : classes;
-    weight = "gather<0>({2}, " + used + ")";
-    if (ignores) weight = "select(" + classes + " == " + ignored + ", 0, " + weight + ")";
+    weight = ignores ? "select({labels} == {ignored}, 0, gather<0>({2}, select({labels} == {ignored}, 0, {labels})))"
+                     : "gather<0>({2}, {labels})";
     weight = stated(c, "weight", weight);
-    loss = loss + " * " + weight;
+    loss += " * " + weight;
   } else if (ignores) {
-    weight = cast_text(x.type, classes + " != " + ignored);
+    weight = cast_text(x.type, "{labels} != {ignored}");
   }
   c.text = reduction == "none"  ? loss
-           : reduction == "sum" ? "sum(" + loss + ")"
-           : weight.empty()     ? "mean(" + loss + ")"
-                                : "sum(" + loss + ") / sum(" + weight + ")";
+           : reduction == "sum" ? form("sum($)", loss)
+           : weight.empty()     ? form("mean($)", loss)
+                                : form("sum($) / sum($)", loss, weight);
 }
 
 inline constexpr row loss_rows[] = {

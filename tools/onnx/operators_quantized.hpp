@@ -15,12 +15,10 @@ inline std::string spread(call& c, std::size_t i, std::size_t axis, std::int64_t
   const integers& extents = v.extents;
   if (block > 0) {
     if (c.operand(0).last) c.refuse("block_size is not supported for images");
-    const integer all = extents[axis] * block;
-    const std::string at = std::to_string(axis);
     c.need_header("ops/arrays/stack.hpp");
-    const std::string repeated = "repeat<" + at + ", " + std::to_string(block) + ">(" + text + ")";
-    return all == c.extent(0, axis) ? repeated
-                                    : "slice<" + at + ", 0, " + c.extent(0, axis).text() + ">(" + repeated + ")";
+    const std::string repeated = form("repeat<$, $>($)", axis, block, text);
+    const integer& n = c.extent(0, axis);
+    return extents[axis] * block == n ? repeated : slice_text(axis, 0, n, repeated);
   }
   if (extents.empty() || (extents.size() == 1 && c.physical_axis(0, axis) + 1 == c.rank())) return text;
   if (extents.size() != 1) c.refuse("a scale must be a number, or have one axis");
@@ -41,26 +39,16 @@ inline std::string times(const std::string& text, const std::string& number) {
   return number == "1.0f" ? text : text + " * " + number;
 }
 
-/// Returns the smallest and the largest integer of a type as numbers of float or double.
-inline std::pair<std::string, std::string> range_of(call& c, int type, const std::string& suffix = ".0f") {
-  switch (weft::onnx::element_type(type).value_or(dtype::float32)) {
-    case dtype::uint8:
-      return {"0" + suffix, "255" + suffix};
-    case dtype::int8:
-      return {"-128" + suffix, "127" + suffix};
-    case dtype::uint16:
-      return {"0" + suffix, "65535" + suffix};
-    case dtype::int16:
-      return {"-32768" + suffix, "32767" + suffix};
-    default:
-      c.refuse("integers must have 8 or 16 bits");
-  }
-}
-inline std::string saturated(call& c, int type, const std::string& text, const std::string& suffix = ".0f") {
-  const auto [low, high] = range_of(c, type, suffix);
+/// Returns the text of numbers as the nearest ones that an integer type has.
+inline std::string saturated(call& c, int type, const std::string& text) {
+  const auto [low, high] = with_type(element_type(type), [&]<class T>(T) -> std::pair<double, double> {
+    if constexpr (std::is_integral_v<T> && sizeof(T) <= 2)
+      if (type != boolean) return {std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
+    c.refuse("integers must have 8 or 16 bits");
+  });
   c.need_header("ops/elementwise/clamp.hpp");
   c.need_header("ops/elementwise/rounding.hpp");
-  return cast_text(type, "clamp(" + text + ", " + low + ", " + high + ")");
+  return cast_text(type, form("clamp($, $, $)", text, literal(float32, low), literal(float32, high)));
 }
 
 inline std::size_t axis_of_scales(call& c) {
@@ -120,15 +108,15 @@ inline void dequantize(call& c) {
 /// Results: integers, their scale and their zero point.
 inline void quantize_dynamically(call& c) {
   c.need_header("ops/elementwise/clamp.hpp");
-  const std::string x = named(c, 0), least = stated(c, "least", "let(minimum(min(" + x + "), 0))"),
-                    scale = stated(c, "scale", "let((maximum(max(" + x + "), 0) - " + least + ") / 255)"),
-                    zero = stated(c, "zero_point", "let(clamp(round(-" + least + " / " + scale + "), 0, 255))");
-  c.text = "cast<std::uint8_t>(clamp(round(" + x + " / " + scale + ") + " + zero + ", 0, 255))";
+  c.text = c.after_statements(
+      "least = let(minimum(min({0}), 0)); scale = let((maximum(max({0}), 0) - {least}) / 255); "
+      "zero_point = let(clamp(round(-{least} / {scale}), 0, 255)); "
+      "cast<std::uint8_t>(clamp(round({0} / {scale}) + {zero_point}, 0, 255))");
   c.result(0, c.operand(0).extents, c.operand(0).last, uint8);
   c.result(1, {}, false, float32);
   c.result(2, {}, false, uint8);
-  if (c.out.size() > 1 && c.out[1]) c.to.define(*c.out[1], scale);
-  if (c.out.size() > 2 && c.out[2]) c.to.define(*c.out[2], "cast<std::uint8_t>(" + zero + ")");
+  if (c.out.size() > 1 && c.out[1]) c.to.define(*c.out[1], c.holes["scale"]);
+  if (c.out.size() > 2 && c.out[2]) c.to.define(*c.out[2], cast_text(uint8, c.holes["zero_point"]));
 }
 
 inline constexpr row quantized_rows[] = {

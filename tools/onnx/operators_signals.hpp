@@ -6,39 +6,37 @@
 /// Transforms of signals, windows, and random numbers.
 namespace tool::importer {
 
-/// Makes result 0 a constant.
-inline void constant_result(call& c, const std::vector<std::int64_t>& extents, const std::vector<double>& numbers,
-                            int type) {
-  auto& t = new_tensor(c, c.from.outputs[0], extents, numbers, type);
-  set_constant(*c.out[0], t);
+/// Makes result 0 a constant of the type that an attribute names.
+inline void constant_result(call& c, const std::vector<std::int64_t>& extents, const std::vector<double>& numbers) {
+  const auto type = static_cast<int>(c.number("output_datatype", float32));
+  if (type != float32 && type != float64) c.refuse("output_datatype must be float or double");
+  set_constant(*c.out[0], new_tensor(c, c.from.outputs[0], extents, numbers, type));
 }
 
 inline void window_of(call& c) {
-  const std::int64_t size = c.known_integers(0).at(0).number();
-  const int type = static_cast<int>(c.number("output_datatype", float32));
-  const double n = static_cast<double>(size) - (c.number("periodic", 1) != 0 ? 0 : 1);
-  const double mid = c.of.op == "HammingWindow" ? 25.0 / 46 : c.of.op == "HannWindow" ? 0.5 : 0.42;
-  const double second = c.of.op == "BlackmanWindow" ? 0.08 : 0, first = c.of.op == "BlackmanWindow" ? 0.5 : 1 - mid;
+  const std::int64_t size = c.known_integers(0)[0].number();
+  const bool blackman = c.of.op == "BlackmanWindow";
+  const double n = static_cast<double>(size) - (c.flag("periodic", true) ? 0 : 1),
+               mid = c.of.op == "HammingWindow" ? 25.0 / 46
+                     : c.of.op == "HannWindow"  ? 0.5
+                                                : 0.42,
+               first = blackman ? 0.5 : 1 - mid, second = blackman ? 0.08 : 0;
   if (size < 0 || size > (1 << 24)) c.refuse("the size must be from 0 to 2^24");
-  if (type != float32 && type != float64) c.refuse("output_datatype must be float or double");
   std::vector<double> numbers;
   for (std::int64_t i = 0; i < size; ++i) {
     const double angle = 2 * 3.14159265358979323846 * static_cast<double>(i) / n;
     numbers.push_back(mid - first * std::cos(angle) + second * std::cos(2 * angle));
   }
-  constant_result(c, {size}, numbers, type);
+  constant_result(c, {size}, numbers);
 }
 
 inline void mel_weights(call& c) {
-  const std::int64_t mels = c.known_integers(0).at(0).number(), length = c.known_integers(1).at(0).number(),
-                     rate = c.known_integers(2).at(0).number();
+  const std::int64_t mels = c.known_integers(0)[0].number(), length = c.known_integers(1)[0].number(),
+                     rate = c.known_integers(2)[0].number(), bins = length / 2 + 1;
   const double low = 2595 * std::log10(1 + c.known_numbers(3).at(0) / 700),
                high = 2595 * std::log10(1 + c.known_numbers(4).at(0) / 700);
-  const int type = static_cast<int>(c.number("output_datatype", float32));
-  const std::int64_t bins = length / 2 + 1;
   if (mels < 1 || length < 1 || rate < 1 || mels > 65536 || bins > 65536 || mels * bins > (1 << 24))
     c.refuse("its numbers of bins are out of range");
-  if (type != float32 && type != float64) c.refuse("output_datatype must be float or double");
   std::vector<double> numbers(static_cast<std::size_t>(mels * bins));
   const auto edge = [&](std::int64_t i) {
     const double mel = low + static_cast<double>(i) * (high - low) / static_cast<double>(mels + 2);
@@ -55,121 +53,109 @@ inline void mel_weights(call& c) {
     for (std::int64_t j = center; j < end; ++j)
       at(j) = static_cast<double>(end - j) / static_cast<double>(end - center);
   }
-  constant_result(c, {bins, mels}, numbers, type);
+  constant_result(c, {bins, mels}, numbers);
 }
 
 /// A transform along an axis of [..., parts], whose last axis has real and perhaps imaginary parts.
 inline void fourier(call& c) {
   const integers& xs = c.operand(0).extents;
   const std::size_t rank = xs.size();
-  const std::int64_t given = c.opset < 20 ? c.number("axis", 1) : c.has(2) ? c.known_integers(2).at(0).number() : -2;
+  const std::int64_t given = c.opset < 20 ? c.number("axis", 1) : c.has(2) ? c.known_integers(2)[0].number() : -2;
   const std::size_t axis = c.axis(given, rank);
-  const bool inverse = c.number("inverse", 0) != 0, onesided = c.number("onesided", 0) != 0, real = xs.back().is(1);
+  const bool inverse = c.flag("inverse"), onesided = c.flag("onesided"), real = xs.back().is(1);
   if (rank < 2 || axis + 1 >= rank) c.refuse("the axis must not be the last one");
-  const integer given_length = xs[axis];
-  const integer length = c.has(1)              ? c.known_integers(1).at(0)
-                         : inverse && onesided ? (given_length - integer(1)) * integer(2)
-                                               : given_length;
-  // The axis is made the last one.
-  std::vector<std::int64_t> order;
-  for (std::size_t i = 0; i + 1 < rank; ++i) order.push_back(static_cast<std::int64_t>(i));
-  std::swap(order[axis], order.back());
-  const std::string last = std::to_string(rank - 1),
-                    turned = axis + 2 == rank ? "" : "transpose<" + list_text(order) + ">";
-  const std::string x = named(c, 0, "signal"), row = std::to_string(rank - 2);
-  const integer needed = inverse && onesided ? floor_quotient(length, integer(2)) + integer(1) : length;
-  const auto part = [&](const char* which) {
-    std::string text = "squeeze<" + last + ">(slice<" + last + ", " + which + ", 1>(" + x + "))";
-    if (!turned.empty()) text = turned + "(" + text + ")";
-    if (given_length == needed) return text;
-    const integer more = needed - given_length;
-    if (!more.is_number()) c.refuse("dft_length needs a static extent");
-    return more.number() > 0 ? "pad<" + row + ", 0, " + more.text() + ">(" + text + ")"
-                             : "slice<" + row + ", 0, " + needed.text() + ">(" + text + ")";
-  };
-  const std::string re = stated(c, "re", part("0"));
-  const std::string im = stated(c, "im", real ? "zeros_like(" + re + ")" : part("1"));
-  integers extents = xs;
-  extents[axis] = onesided && !inverse ? floor_quotient(length, integer(2)) + integer(1) : length;
+  const std::size_t last = rank - 1, row = rank - 2;
+  const integer length = c.has(1)              ? c.known_integers(1)[0]
+                         : inverse && onesided ? (xs[axis] - integer(1)) * integer(2)
+                                               : xs[axis],
+                bins = floor_quotient(length, integer(2)) + integer(1), needed = inverse && onesided ? bins : length,
+                more = needed - xs[axis];
+  if (!more.is_number()) c.refuse("dft_length needs a static extent");
+  integers extents = with_extent(xs, axis, onesided && !inverse ? bins : length);
   extents.back() = inverse && onesided ? 1 : 2;
   c.result(0, extents);
-  const auto back = [&](const std::string& text) {
-    return "expand_dims<" + last + ">(" + (turned.empty() ? text : turned + "(" + text + ")") + ")";
+  // The axis is made the last one.
+  std::vector<std::int64_t> order = numbers_to(last);
+  std::swap(order[axis], order.back());
+  const auto turned = [&](const std::string& text) {
+    return axis == row ? text : form("transpose<$>($)", order, text);
   };
+  const std::string x = named(c, 0, "signal");
+  const auto part_of = [&](std::int64_t which) {
+    const std::string text = turned(form("squeeze<$>($)", last, slice_text(last, which, 1, x)));
+    return more.is(0)          ? text
+           : more.number() > 0 ? form("pad<$, 0, $>($)", row, more, text)
+                               : slice_text(row, 0, needed, text);
+  };
+  const auto back = [&](const std::string& text) { return form("expand_dims<$>($)", last, turned(text)); };
+  const std::string re = stated(c, "re", part_of(0)),
+                    im = stated(c, "im", real ? form("zeros_like($)", re) : part_of(1));
   if (inverse && onesided) {
-    c.text = back("irfft<" + length.text() + ">(" + re + ", " + im + ")");
+    c.text = back(form("irfft<$>($, $)", length, re, im));
     return;
   }
-  const std::string a = c.to.name_for("re_of"), b = c.to.name_for("im_of");
   const bool half = real && !inverse && length.is_number();
-  c.to.add_statement({{a, b}, half ? "rfft(" + re + ")" : (inverse ? "ifft(" : "fft(") + re + ", " + im + ")", ""});
+  const std::string transform = half ? form("rfft($)", re) : form(inverse ? "ifft($, $)" : "fft($, $)", re, im);
+  c.text = c.after_statements(form("re_of, im_of = $; ", transform));
   const std::int64_t n = half ? length.number() : 0, mirrored = n - n / 2 - 1;
-  const auto shown = [&](const std::string& text, const std::string& sign) {
-    if (!half) return back(onesided ? "slice<" + row + ", 0, " + extents[axis].text() + ">(" + text + ")" : text);
-    if (onesided || mirrored == 0) return back(text);
-    return back("concat<" + row + ">(" + text + ", " + sign + "slice<" + row + ", " +
-                list_text({mirrored, mirrored, -1}) + ">(" + text + "))");
+  const auto shown = [&](const char* text, const char* sign) {
+    if (onesided) return back(half ? text : slice_text(row, 0, bins, text));
+    return back(half && mirrored > 0
+                    ? form("concat<$>($, $slice<$, $, $, -1>($))", row, text, sign, row, mirrored, mirrored, text)
+                    : text);
   };
-  c.text = "concat<" + last + ">(" + shown(a, "") + ", " + shown(b, "-") + ")";
+  c.text = form("concat<$>($, $)", last, shown("{re_of}", ""), shown("{im_of}", "-"));
 }
 
 inline void short_time_fourier(call& c) {
   c.need_rank(0, 2, 3);
   const integers& xs = c.operand(0).extents;
-  const std::int64_t step = c.known_integers(1).at(0).number();
-  const integer length = c.has(3) ? c.known_integers(3).at(0) : c.extent(2, 0);
-  const bool onesided = c.number("onesided", 1) != 0;
+  const std::int64_t step = c.known_integers(1)[0].number();
+  const integer length = c.has(3) ? c.known_integers(3)[0] : c.extent(2, 0);
+  const bool onesided = c.flag("onesided", true);
   if (xs.size() == 3 && !xs[2].is(1)) c.refuse("signals must be real");
   if (step < 1 || !length.is_number()) c.refuse("the frames must have static extents");
   const integer frames = floor_quotient(xs[1] - length, integer(step)) + integer(1),
                 bins = onesided ? floor_quotient(length, integer(2)) + integer(1) : length;
-  const std::string options = "stft_options{.length = " + length.text() + ", .step = " + std::to_string(step) + "}";
-  const std::string x = xs.size() == 3 ? "squeeze<2>({0})" : "{0}";
-  std::string framed = "frame<" + options + ">(" + x + ")" + (c.has(2) ? " * {2}" : "");
-  const std::string a = c.to.name_for("re_of"), b = c.to.name_for("im_of");
-  if (!onesided) framed = stated(c, "frames", framed);
-  c.to.add_statement(
-      {{a, b}, c.filled(onesided ? "rfft(" + framed + ")" : "fft(" + framed + ", zeros_like(" + framed + "))"), ""});
   c.result(0, {xs[0], frames, bins, 2});
-  c.text = "concat<3>(expand_dims<3>(" + a + "), expand_dims<3>(" + b + "))";
+  const std::string framed = form("frame<stft_options{.length = $, .step = $}>($)$", length, step,
+                                  xs.size() == 3 ? "squeeze<2>({0})" : "{0}", c.has(2) ? " * {2}" : "");
+  c.text = onesided ? form("re_of, im_of = rfft($); ", framed)
+                    : form("frames = $; re_of, im_of = fft({frames}, zeros_like({frames})); ", framed);
+  c.text += "concat<3>(expand_dims<3>({re_of}), expand_dims<3>({im_of}))";
 }
 
 /// Numbers of an attribute's or an operand's extents. Seeds of other libraries give other numbers, so that none is
 /// used.
 inline void random_numbers(call& c) {
   c.real("seed", 0);
-  integers extents;
-  const bool like = c.of.op.ends_with("Like");
-  if (like) extents = c.operand(0).extents;
-  for (const std::int64_t n : like ? std::vector<std::int64_t>() : c.list("shape", {})) extents.emplace_back(n);
-  const int type = static_cast<int>(c.number("dtype", like ? c.operand(0).type : static_cast<int>(float32)));
+  const bool like = c.of.op.ends_with("Like"), uniform = c.of.op.starts_with("RandomUniform");
+  const std::vector<std::int64_t> shape = c.list("shape", {});
+  const integers extents = like ? c.operand(0).extents : integers(shape.begin(), shape.end());
+  const auto type = static_cast<int>(c.number("dtype", like ? c.operand(0).type : static_cast<int>(float32)));
   if (!is_float(type)) c.refuse("dtype must be a floating-point type");
   c.result(0, extents, false, type);
   c.to.uses_graph = true;
-  const bool uniform = c.of.op.starts_with("RandomUniform");
-  const auto number = [&](double x) { return digits(static_cast<float>(x)); };
-  c.text = std::string(uniform ? "random_uniform<" : "random_normal<") + cpp_type(type) + ", " +
-           importer::dims_text(extents) + ">(g, " +
-           (uniform ? number(c.finite("low", 0)) + ", " + number(c.finite("high", 1))
-                    : number(c.finite("mean", 0)) + ", " + number(c.finite("scale", 1))) +
-           ")";
+  const double first = uniform ? c.finite("low", 0) : c.finite("mean", 0),
+               second = uniform ? c.finite("high", 1) : c.finite("scale", 1);
+  c.text = form("$<$, $>(g, $, $)", uniform ? "random_uniform" : "random_normal", cpp_type(type), extents,
+                digits(static_cast<float>(first)), digits(static_cast<float>(second)));
 }
 
 inline void bernoulli(call& c) {
   c.real("seed", 0);
   const int from = c.operand(0).type, type = static_cast<int>(c.number("dtype", from));
   c.result(0, c.operand(0).extents, c.last_order, type);
-  c.text = "random_bernoulli({0})";
-  if (type != from) c.text = cast_text(type, c.text);
+  c.text = type == from ? "random_bernoulli({0})" : cast_text(type, "random_bernoulli({0})");
 }
 
 inline void multinomial(call& c) {
   c.need_rank(0, 2);
   c.real("seed", 0);
   const std::int64_t samples = c.number("sample_size", 1);
-  const int type = static_cast<int>(c.number("dtype", int32));
-  c.result(0, {c.extent(0, 0), integer(samples)}, false, type);
-  c.text = cast_text(type, "categorical<" + std::to_string(samples) + ">({0})");
+  const auto type = static_cast<int>(c.number("dtype", int32));
+  c.result(0, {c.extent(0, 0), samples}, false, type);
+  c.text = cast_text(type, form("categorical<$>({0})", samples));
 }
 
 inline constexpr row signal_rows[] = {

@@ -36,6 +36,7 @@ std::vector<onnx::node> with_real_numbers(const onnx::node& n) {
   static const std::set<std::string> known = {
       "Add", "AveragePool", "Concat", "Conv", "Gemm", "GlobalAveragePool", "MatMul", "Mul", "LeakyRelu", "Sigmoid"};
   if (op == n.op_type || n.outputs.empty() || !known.contains(op)) return {};
+  if (!n.domain.empty() && n.domain != "com.microsoft") return {};
   std::vector<onnx::node> nodes;
   const auto input = [&](std::size_t i) { return i < n.inputs.size() ? n.inputs[i] : std::string(); };
   const auto add = [&](const std::string& type, std::vector<std::string> inputs,

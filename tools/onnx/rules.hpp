@@ -25,10 +25,6 @@ std::string part(const std::vector<Number>& all) {
   return text;
 }
 
-template <class Integer = std::int64_t>
-std::string list_text(const std::vector<Integer>& all) {
-  return part(all);
-}
 /// Returns the form with a part in place of each `$`: form("slice<$, $, $>($)", axis, begin, count, x).
 template <class... Part>
 std::string form(std::string_view of, const Part&... parts) {
