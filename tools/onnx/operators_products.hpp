@@ -14,7 +14,7 @@ inline void need_equal(const call& c, const integer& columns, const integer& row
 /// Makes the text a dense layer, if operand 1 can be its weights. `order` makes their axes [in, out].
 inline bool dense_layer(call& c, const std::vector<int>& order) {
   const value& b = c.operand(1);
-  if (!b.trained() || c.operand(0).known() || (b.type != float32 && b.type != float64)) return false;
+  if (!b.trained() || b.shared || c.operand(0).known() || (b.type != float32 && b.type != float64)) return false;
   std::vector<weight> weights{permuted_weight("weights", b, order)};
   if (c.has(2)) weights.push_back(permuted_weight("bias", *c.in[2], {0}));
   const std::vector<std::int64_t>& in_out = weights[0].extents;

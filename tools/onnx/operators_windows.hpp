@@ -145,7 +145,8 @@ inline convolution_parts parts_of_convolution(call& c) {
   std::iota(p.order.begin(), p.order.end() - 2, 2);
   p.order[p.axes] = 1;
   p.order[p.axes + 1] = 0;
-  p.is_layer = filters.trained() && (!c.has(2) || c.in[2]->trained()) && !x.known() && x.type == float32;
+  p.is_layer =
+      filters.trained() && !filters.shared && (!c.has(2) || c.in[2]->trained()) && !x.known() && x.type == float32;
   return p;
 }
 
