@@ -26,6 +26,8 @@
 #include <weft/nn.hpp>
 #include <weft/nn/attention.hpp>
 #include <weft/nn/conv1d.hpp>
+#include <weft/nn/conv1d_transpose.hpp>
+#include <weft/nn/conv2d_transpose.hpp>
 #include <weft/nn/depthwise_conv2d.hpp>
 #include <weft/nn/embedding.hpp>
 #include <weft/nn/normalization.hpp>
@@ -573,6 +575,8 @@ BOOST_AUTO_TEST_CASE(normalizations_and_arrays) {
               depth_to_space<2>(x), stack<0>(x, x), roll<1>(x, 2), strided_slice<bounds{}, bounds{0, 6, 2}>(x),
               mean<1, 2>(x), adaptive_avg_pool2d<3>(x)),
         feed(x));
+  check(all, "sizes", s, fetch(resize_bilinear<13, 4>(x), resize_bicubic<9, 12>(x), resize_area<4, 3>(x)), feed(x));
+  check(all, "sizes_of", s, fetch(resize_bilinear<12, 12>(xs)), feed(xs), {1, 3});
   run(all);
 }
 
@@ -627,6 +631,26 @@ BOOST_AUTO_TEST_CASE(extents_of_the_maximum_alone_are_not_enough) {
   all.calls +=
       "  { float x[48] = {}; expect(!shorter::predict(2, x, x, x, x), \"too short\");\n"
       "    expect(!pool::predict(9, x, x) && !pool::predict(16, x, x), \"pool\"); }\n";
+  run(all);
+}
+
+BOOST_AUTO_TEST_CASE(transposed_convolutions) {
+  frozen_programs all;
+  graph g;
+  auto x = placeholder<float, dims<1, 5, 4, 6>>(g, "x");
+  auto xs = placeholder<float, dims<dyn<"batch">, 5, 4, 6>>(g, "xs");
+  auto sound = placeholder<float, dims<1, dyn<"time">, 6>>(g, "sound");
+  nn::conv2d_transpose<3, 4, conv2d_transpose_options{.stride = 2}> doubled{.activation = nn::relu};
+  nn::conv2d_transpose<size2d{3, 2}, 40, conv2d_transpose_options{.stride = {2, 3}, .pad = padding::valid}> wide{};
+  nn::conv2d_transpose<3, 5, conv2d_transpose_options{.dilation = 2}> dilated{};
+  nn::conv1d_transpose<4, 3, conv1d_transpose_options{.stride = 2}> longer{};
+  auto b = wide(doubled(xs));
+  auto a = wide(doubled(x));
+  session s{g, {.threads = 1}};
+  check(all, "twice", s, fetch(a), feed(x));
+  check(all, "batches", s, fetch(b), feed(xs), {1, 3});
+  check(all, "dilated", s, fetch(dilated(x)), feed(x));
+  check(all, "sound", s, fetch(longer(sound)), feed(sound), {1, 2, 9});
   run(all);
 }
 

@@ -7,19 +7,21 @@
 #include <weft/device/cpu/convolution_reference.hpp>
 #include <weft/device/cpu/depthwise_part.hpp>
 #include <weft/device/cpu/pool_image.hpp>
+#include <weft/device/cpu/resample_row.hpp>
 
 /// Convolutions and pools of frozen models.
 namespace weft::frozen {
 
-/// The image that a convolution reads, with its padding.
-constexpr weft::detail::padded_image padded(const convolution_shape& s) {
+/// The image that a convolution reads, with its padding and with zeros between its pixels.
+constexpr weft::detail::padded_image padded(const convolution_shape& s, std::int64_t spread_height = 1,
+                                            std::int64_t spread_width = 1) {
   return {s.height,
           s.width,
           s.channels,
           s.pad_top,
           s.pad_left,
-          1,
-          1,
+          spread_height,
+          spread_width,
           (s.out_height - 1) * s.stride_height + (s.window_height - 1) * s.dilation_height + 1,
           (s.out_width - 1) * s.stride_width + (s.window_width - 1) * s.dilation_width + 1};
 }
@@ -61,10 +63,11 @@ void multiply_windows(const weft::detail::window_product<T>& all) {
 }
 
 /// Convolves images with `Filters` filters whose rows are `stride` elements apart, padded to whole vectors of any
-/// processor. `scratch`: memory for one padded image.
+/// processor. `scratch`: memory for one padded image. A transposed convolution spreads the pixels of its images.
 template <class T, std::size_t Filters>
-void convolve(const convolution_shape& s, const T* images, const T* filters, std::int64_t stride, T* out, T* scratch) {
-  const weft::detail::padded_image image = padded(s);
+void convolve(const convolution_shape& s, const T* images, const T* filters, std::int64_t stride, T* out, T* scratch,
+              std::int64_t spread_height = 1, std::int64_t spread_width = 1) {
+  const weft::detail::padded_image image = padded(s, spread_height, spread_width);
   const bool plain = image.is_plain();
   const std::int64_t pitch = image.pitch(), channels = s.channels;
   const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
@@ -129,6 +132,20 @@ template <class T, pool_kind Kind>
 void pool(const convolution_shape& s, const T* images, T* out) {
   for (std::int64_t n = 0; n < s.batch; ++n, images += s.image_elements(), out += s.out_elements())
     multiversioned_up_to_avx2(device::detail::pool_image<T, Kind>{s, images, images, out, 0, s.out_height});
+}
+
+/// Resamples `in` rows to `out` rows of `inner` elements. `bands`: three numbers for each, as in device::resample_band.
+template <class T>
+void resample(const T* x, T* y, std::int64_t outer, std::int64_t in, std::int64_t out, std::int64_t inner,
+              const std::int32_t* bands, const T* weights) {
+  multiversioned_up_to_avx2([=] {
+    for (std::int64_t o = 0; o < outer; ++o)
+      for (std::int64_t r = 0; r < out; ++r) {
+        const auto number = [&](int i) { return static_cast<std::size_t>(bands[3 * r + i]); };
+        device::resample_row(x + o * in * inner, {number(0), number(1), number(2)}, weights,
+                             static_cast<std::size_t>(inner), y + (o * out + r) * inner);
+      }
+  });
 }
 
 }  // namespace weft::frozen

@@ -12,6 +12,7 @@
 #include <weft/ops/arrays/box_copies.hpp>
 #include <weft/ops/images/grouped_convolution.hpp>
 #include <weft/ops/images/pooling.hpp>
+#include <weft/ops/images/resample.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/products/attention_op.hpp>
 #include <weft/ops/products/matmul.hpp>
@@ -52,11 +53,13 @@ class frozen_kernels : public frozen_loops {
     if (is_operation<matmul_op<float>>(&op)) return matmul(c, follower != plan::none);
     if (is("conv2d")) return convolution<convolution_op<float>>(c);
     if (is("grouped_conv2d")) return convolution<grouped_convolution_op<float>>(c);
+    if (is("conv2d_input_gradient")) return transposed_convolution(c);
     if (is("max_pool2d")) return pool(c, pool_kind::max);
     if (is("avg_pool2d")) return pool(c, pool_kind::average);
     if (is("softmax") || is("log_softmax")) return softmax(c, is("log_softmax"));
     if (is("layer_normalization") || is("rms_normalization")) return normalization(c, is("layer_normalization"));
     if (is("attention")) return attention(c);
+    if (is("resample")) return type == dtype::float32 ? resample<float>(c) : resample<double>(c);
     refuse("this operation is not among those of weft/frozen.hpp");
   }
 
@@ -181,7 +184,7 @@ class frozen_kernels : public frozen_loops {
     const auto groups = static_cast<std::size_t>(s.groups);
     s.channels /= s.groups, s.filters /= s.groups, s.groups = 1;
     const std::size_t element = size_of(c.out().type), columns = static_cast<std::size_t>(s.filters);
-    const std::size_t whole = 128 / element, stride = (columns + whole - 1) / whole * whole;
+    const std::size_t stride = padded_row(columns, element);
     const std::size_t rows = s.filter_elements() / (columns ? columns : 1);
     const std::size_t elements =
         frozen::padded(s).elements() + (groups != 1 ? s.image_elements() + s.out_elements() : 0);
@@ -222,7 +225,66 @@ class frozen_kernels : public frozen_loops {
     line({"frozen::convolve", groups != 1 ? "_groups<" : "<", type, ", ", columns, ">(", shape, ", ", input(c, 0), ", ",
           filters, ", ", stride, ", ", output(c), ", reinterpret_cast<", type, "*>(scratch));"});
   }
-  enum class form : unsigned char { padded, groups, integers, transposed_integers };
+  /// Returns the length of a row of filters in whole vectors of any processor.
+  static std::size_t padded_row(std::size_t columns, std::size_t element) {
+    const std::size_t whole = 128 / element;
+    return (columns + whole - 1) / whole * whole;
+  }
+  /// Writes the gradient of images as a convolution with reversed filters, whose images are spread by the strides.
+  void transposed_convolution(const call& c) {
+    needs(image_header);
+    window_attributes a = attributes_of<convolution_input_gradient_op<float>>(c.node);
+    sequence<convolution_shape> of;
+    for (const prepare_context& p : c.at) {
+      const convolution_shape s = shape_of_call<convolution_kind::input_gradient>(p, a);
+      of.push_back({s.batch, s.out_height, s.out_width, s.filters, s.window_height, s.window_width, s.channels,
+                    s.height, s.width, 1, 1, s.dilation_height, s.dilation_width,
+                    (s.window_height - 1) * s.dilation_height - s.pad_top, 0,
+                    (s.window_width - 1) * s.dilation_width - s.pad_left, 0});
+    }
+    a.pad_top = a.pad_left = 0;
+    const convolution_shape& s = of[0];
+    const std::size_t element = size_of(c.out().type), columns = static_cast<std::size_t>(s.filters),
+                      inner = static_cast<std::size_t>(s.channels),
+                      taps = static_cast<std::size_t>(s.window_height * s.window_width),
+                      stride = padded_row(columns, element);
+    const std::byte* const known = weight(c.at[0].input_slots[0]);
+    if (!known) refuse("its filters are computed");
+    const std::string filters =
+        array_of(c.at[0].input_slots[0], form::transposed_filters, [&](const std::string& name, std::uint32_t n) {
+          sequence<std::byte> reversed(taps * inner * columns * element);
+          for (std::size_t i = 0; i < taps * columns * inner; ++i)
+            __builtin_memcpy(
+                reversed.data() +
+                    (((taps - 1 - i / inner / columns) * inner + i % inner) * columns + i / inner % columns) * element,
+                known + i * element, element);
+          add_array(name, n, c.declared[0], reversed.data(), columns, stride);
+        });
+    reserve_scratch(frozen::padded(s, a.stride_height, a.stride_width).elements() * element);
+    const char* const type = frozen_type(c.out().type);
+    line({"frozen::convolve<",
+          type,
+          ", ",
+          columns,
+          ">(",
+          shape_text(of, a),
+          ", ",
+          input(c, 1),
+          ", ",
+          filters,
+          ", ",
+          stride,
+          ", ",
+          output(c),
+          ", reinterpret_cast<",
+          type,
+          "*>(scratch), ",
+          std::int64_t{a.stride_height},
+          ", ",
+          std::int64_t{a.stride_width},
+          ");"});
+  }
+  enum class form : unsigned char { transposed_filters, padded, groups, integers, transposed_integers };
   /// Returns the name of an array that has a buffer's elements in another form; `add(name, node)` adds it at first.
   template <class F>
   std::string array_of(std::uint32_t b, form as, const F& add) {
@@ -241,6 +303,29 @@ class frozen_kernels : public frozen_loops {
     for (const prepare_context& p : c.at) of.push_back(pooling_of(p, a, kind));
     line({"frozen::pool<", frozen_type(c.out().type), ", weft::pool_kind::", kind == pool_kind::max ? "max" : "average",
           ">(", shape_text(of, a.windows), ", ", input(c, 0), ", ", output(c), ");"});
+  }
+  template <class T>
+  void resample(const call& c) {
+    needs(image_header);
+    const auto a = attributes_of<resample_op<T>>(c.node);
+    const std::size_t axis = a.axis;
+    const shape &x = c.declared[0].extents, &y = c.out().extents;
+    const frozen_number in = extent(x[axis]), out = extent(y[axis]);
+    if (!in.is_fixed() || !out.is_fixed()) refuse("its weights depend on the named extent");
+    const resample_weights<T> all(resampling_of(c.at[0], a), static_cast<std::size_t>(out.at[0]), a.transposed);
+    sequence<std::int32_t> bands;
+    for (const device::resample_band& b : all.bands)
+      for (const std::size_t n : {b.first, b.count, b.weights}) bands.push_back(static_cast<std::int32_t>(n));
+    const auto array = [&](const char* what, const auto& values) {
+      const std::uint32_t n = made().instructions[scope_->current].node;
+      const std::string name = unique(made().name(n) + what);
+      add_array(name, n, {dtype_of<std::remove_cvref_t<decltype(values[0])>>, shape(values.size())},
+                reinterpret_cast<const std::byte*>(values.data()));
+      return name;
+    };
+    line({"frozen::resample(", input(c, 0), ", ", output(c), ", ", text(elements(x, 0, axis)), ", ", text(in), ", ",
+          text(out), ", ", text(elements(x, axis + 1)), ", ", array("_bands", bands), ", ", array("_weights", all.all),
+          ");"});
   }
   void softmax(const call& c, bool log) {
     needs(rows_header);
