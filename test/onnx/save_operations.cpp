@@ -9,6 +9,7 @@
 #include <weft/ops/images/adaptive_pooling.hpp>
 #include <weft/ops/images/boxes.hpp>
 #include <weft/ops/images/grid_sample.hpp>
+#include <weft/ops/images/unfold.hpp>
 #include <weft/ops/index/boolean_mask.hpp>
 #include <weft/ops/index/gather.hpp>
 #include <weft/ops/index/segments.hpp>
@@ -34,7 +35,7 @@ BOOST_AUTO_TEST_CASE(bits) {
     session s(g);
     tensor<T, line> a(shape(10)), b(shape(10));
     for (std::size_t i = 0; i < 10; ++i) {
-      a.data()[i] = static_cast<T>(static_cast<T>(0x9E3779B97F4A7C15) * static_cast<T>(3 * i + 1));
+      a.data()[i] = static_cast<T>(0x9E3779B97F4A7C15u * (3 * i + 1));
       b.data()[i] = static_cast<T>(i < 8 ? i * sizeof(T) : i == 8 ? std::size_t{200} : std::size_t(-1));
     }
     models.add(name, s, fetch(x << by, x >> by, popcount(x), popcount(x) + (x >> 1)), feed(x, by), "", a, b);
@@ -130,7 +131,7 @@ BOOST_AUTO_TEST_CASE(transforms) {
              some<tensor<float, dims<dyn<"batch">, 6, 8>>>(1, shape(2, 6, 8)));
   constexpr stft_options options{.length = 6, .step = 2};
   const auto frames = stft<options>(x);
-  models.add("stft", s, fetch(frames.real, frames.imag), feed(x), "", a);
+  models.add("stft", s, fetch(frames.real, frames.imag, istft<12, options>(frames)), feed(x), "", a);
 }
 
 BOOST_AUTO_TEST_CASE(grids) {
@@ -161,6 +162,13 @@ BOOST_AUTO_TEST_CASE(compositions) {
   auto x = placeholder<float, dims<dyn<"batch">, 8, 7, 3>>(g, "x");
   auto line = placeholder<float, dims<dyn<"n">>>(g, "line");
   session s(g);
+  constexpr unfold_options three{.window = 3, .stride = 2, .pad = padding::same},
+      crd{.window = size2d(2, 3), .order = depth_order::crd};
+  const auto by_channel = let(reshape<dims<dyn<"batch">, 7, 5, 18>>(relu(concat<3>(
+      slice<1, 0, 7>(slice<2, 0, 5>(x)), slice<1, 1, 7>(slice<2, 1, 5>(x)), slice<1, 0, 7>(slice<2, 2, 5>(x)),
+      slice<1, 1, 7>(slice<2, 0, 5>(x)), slice<1, 0, 7>(slice<2, 1, 5>(x)), slice<1, 0, 7>(slice<2, 2, 5>(x))))));
+  models.add("folded", s, fetch(fold<8, 7, three>(unfold<three>(x)), relu(fold<8, 7, crd>(by_channel))), feed(x), "",
+             some<tensor<float, dims<dyn<"batch">, 8, 7, 3>>>(1, shape(2, 8, 7, 3)));
   models.add("windows", s,
              fetch(adaptive_avg_pool2d<size2d(3, 2)>(relu(x)), adaptive_max_pool2d<size2d(5, 7)>(x),
                    pad<1, 2, 3, pad_mode::symmetric>(x), pad<2, 1, 0, pad_mode::symmetric>(relu(x))),

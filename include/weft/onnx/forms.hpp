@@ -159,9 +159,8 @@ inline void export_form(const exported_call& c, const char* form) {
 
 namespace forms {
 
-inline attribute to(dtype type) { return attribute_of("to", type_of(type)); }
 inline std::string cast(const exported_call& c, const std::string& x, dtype type) {
-  return c.add("Cast", {x}, {to(type)});
+  return c.add("Cast", {x}, {attribute_of("to", type_of(type))});
 }
 /// Adds the nodes of a form of these operands. Numbers have the element type of the call's first operand.
 inline std::string text(const exported_call& c, const char* form, const std::vector<std::string>& operands) {
@@ -609,10 +608,8 @@ inline void scan_rows(const exported_call& c) {
 /// Exports a Fourier transform along the last axis. ONNX has none from half of the conjugates to real numbers.
 inline void fourier(const exported_call& c) {
   const bool from_real = c.def.inputs.size() == 1, to_real = c.def.outputs.size() == 1, inverse = c.word(2);
-  double scale = real_word(c, 1);
-  if (to_real && !c.word(3)) c.refuse("is the gradient of rfft: export the model without its gradients");
-  if (inverse != (scale < 0))
-    scale *= static_cast<double>(number_of(c, c.input(0).extents[c.input(0).extents.rank - 1]));
+  if (real_word(c, 1) != (inverse ? -1 : 1) || c.word(3) != to_real)
+    c.refuse("is the gradient of a transform: export the model without its gradients");
   const auto part = [&](std::size_t k) {
     std::string x = c.name(k);
     if (to_real) {  // the others: elements n - m down to 1
@@ -887,6 +884,25 @@ inline void unfold(const exported_call& c) {
   c.set(0, parts.size() == 1 ? parts[0] : c.add("Concat", parts, {attribute_of("axis", 3)}));
 }
 
+/// Exports sums of patches, whose columns ONNX has before their places.
+inline void fold(const exported_call& c) {
+  const shape &from = c.input(0).extents, &to = c.def.outputs[0].extents;
+  const windows w(c, {c.word(8), c.word(9)}, to);
+  const std::int64_t pixels = w.kernel[0] * w.kernel[1], channels = number_of(c, to[3]);
+  const std::int64_t count = number_of(c, from[1]) * number_of(c, from[2]);
+  const bool by_channel = c.word(10);
+  const shape apart = by_channel ? shape(from[0], count, channels, pixels) : shape(from[0], count, pixels, channels);
+  const std::string columns = c.add("Transpose", {c.add("Reshape", {c.name(0), c.to.extents(apart)})},
+                                    {attribute_of("perm", by_channel ? layout{0, 2, 3, 1} : layout{0, 3, 2, 1})});
+  const std::string size = c.to.integers({number_of(c, to[1]), number_of(c, to[2])});
+  c.set(
+      0,
+      c.add("Col2Im",
+            {c.add("Reshape", {columns, c.to.extents(shape(from[0], channels * pixels, count))}), size,
+             c.to.integers(w.kernel)},
+            {attribute_of("dilations", w.dilations), attribute_of("pads", w.pads), attribute_of("strides", w.strides)}),
+      channels_first(4));
+}
 /// Exports samples of images by a grid, which only their sums read.
 inline void grid_taps(const exported_call& c) {
   for (const std::uint32_t o : {0u, 1u}) c.set_refused(o, "has an ONNX form only in grid_sample");
@@ -1087,7 +1103,7 @@ inline form_function find_form(std::string_view name) {
   WEFT_FORM(matmul) WEFT_FORM(attention) WEFT_FORM(convolution) WEFT_FORM(transposed_convolution) WEFT_FORM(max_pool)
   WEFT_FORM(average_pool) WEFT_FORM(resample) WEFT_FORM(unfold) WEFT_FORM(layer_normalization)
   WEFT_FORM(rms_normalization) WEFT_FORM(batch_normalization) WEFT_FORM(cond) WEFT_FORM(loop)
-  WEFT_FORM(scan_rows) WEFT_FORM(fourier) WEFT_FORM(sample) WEFT_FORM(grid_taps) WEFT_FORM(non_max_suppression)
+  WEFT_FORM(fold) WEFT_FORM(scan_rows) WEFT_FORM(fourier) WEFT_FORM(sample) WEFT_FORM(grid_taps) WEFT_FORM(non_max_suppression)
 #undef WEFT_FORM
   throw error(error_code::internal, "save_onnx",
               {"'", std::string(name),

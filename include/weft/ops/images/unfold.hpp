@@ -112,6 +112,7 @@ struct window_run {
 template <class T>
 struct fold_op {
   static constexpr const char* name = "fold";
+  static constexpr const char* onnx = "fold()";
   using attributes = unfold_attributes;
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return new detail::fold_kernel<T>(p, detail::windows_of_call(p, a, p.outputs[0].extents, p.inputs[0].extents),
