@@ -105,7 +105,8 @@ x, y = value(11, "x", ["batch", 4]), value(12, "y", ["batch", 4])
 # ---- what is written ----
 
 writes("imported", (files / "imported.onnx").read_bytes(), "std::array<blocks_block, 2> blocks;",
-       "for (const auto& each : blocks)", "nn::conv2d<3, 4> conv1{.use_bias = false};", "images_dims = dims<dyn<\"batch\">, 8, 8, 3>")
+       "for (const auto& each : blocks)", "nn::conv2d<3, 4> conv1{.use_bias = false};", "images_dims = dims<dyn<\"batch\">, 8, 8, 3>",
+       options=["--program"])
 writes("first", (files / "imported.onnx").read_bytes(), "images_dims = dims<dyn<\"batch\">, 3, 8, 8>", options=["--nchw"])
 writes("plain", model(node("Relu", ["x"], ["y"]), x, y), "namespace plain {", "auto operator()(const auto& x) const { return let(relu(x)); }")
 refused("name", model(node("Relu", ["x"], ["y"]), x, y), "--name relu", "relu_model", options=["--name", "relu"])
@@ -177,6 +178,33 @@ writes("moves", model(node("Transpose", ["x"], ["a"], perm=[1, 0, 2]), node("Res
                       node("Transpose", ["d"], ["y"], perm=[1, 0, 2]), integers("flat", [15, 4]), integers("rows", [5, 3, 2]),
                       floats("f.weight", [4, 2], [0.0] * 8), floats("f.bias", [2], [0.0] * 2), value(11, "x", [3, 5, 4]),
                       value(12, "y", [3, 5, 2])), "let(f(x))")
+# Blocks whose names say nothing, blocks in a sequence, and blocks that lack a sum.
+def layers(i, x, name="", out=None):
+    names = [f"{name}w{i}", f"{name}b{i}", f"{name}v{i}", f"{name}c{i}"]
+    return [node("MatMul", [x, names[0]], [f"t{i}0"]), node("Add", [f"t{i}0", names[1]], [f"t{i}1"]), node("Relu", [f"t{i}1"], [f"t{i}2"]),
+            node("MatMul", [f"t{i}2", names[2]], [f"t{i}3"]), node("Add", [f"t{i}3", names[3]], [out or f"t{i}4"]),
+            *(floats(n, e, [float(i)] * (8 if len(e) > 1 else e[0])) for n, e in zip(names, ([4, 2], [2], [2, 4], [4])))]
+
+
+writes("nameless", model(*layers(0, "x"), *layers(1, "t04"), *layers(2, "t14", out="y"), x, y), "std::array<blocks_block, 3> blocks;",
+       "for (const auto& each : blocks)", "relu(")
+
+
+def block(i, x, stride, sums):
+    at, w = f"/body/body.{i}/", f"body.{i}."
+    pads, steps = [1] * 4, [stride] * 2
+    return [node("Conv", [x, w + "a.weight"], [f"a{i}"], at + "a/Conv", kernel_shape=[3, 3], pads=pads, strides=steps),
+            node("Relu", [f"a{i}"], [f"b{i}"], at + "Relu"),
+            node("Conv", [f"b{i}", w + "c.weight"], [f"c{i}"], at + "c/Conv", kernel_shape=[3, 3], pads=pads),
+            node("Sigmoid", [f"c{i}"], [f"d{i}" if sums else f"e{i}"], at + "Sigmoid"),
+            *([node("Add", [f"d{i}", x], [f"e{i}"], at + "Add")] if sums else []),
+            *(floats(w + n, [3, 3, 3, 3], [float(i)] * 81) for n in ("a.weight", "c.weight"))]
+
+
+writes("sequence", model(*block(0, "x", 2, False), *block(1, "e0", 1, True), *block(2, "e1", 2, False), images,
+                         value(12, "e2", ["batch", 3, 2, 2])),
+       "template <int Stride, bool Residual>", "if constexpr (Residual)",
+       "nn::sequential<body_block<2, false>, body_block<1, true>, body_block<2, false>> body;")
 # A function of the model.
 called = field(25, field(1, "twice") + field(4, "a") + field(5, "b") + field(7, node("Add", ["a", "a"], ["b"])[2:]) +
                field(10, "mine") + field(9, field(2, 17)))
@@ -251,6 +279,21 @@ refused("damaged", model(node("Relu", ["x"], ["y"]), x, y)[:-3])
 whole = (files / "imported.onnx").read_bytes()
 for size in range(0, len(whole), 97):
     refused(f"cut_{size}", whole[:size])
+
+# Texts are formatted.
+root = pathlib.Path(__file__).parents[2]
+for program in ["clang-format", "clang-format-19", root / "build/clang-format/clang_format/data/bin/clang-format"]:
+    try:
+        if " 19." not in subprocess.run([program, "--version"], capture_output=True, text=True).stdout:
+            continue
+    except OSError:
+        continue
+    done = subprocess.run([program, f"--style=file:{root / '.clang-format'}", "--dry-run", "--Werror",
+                           *sorted(made.glob("out/*/*.[hc]pp"))], capture_output=True, text=True)
+    faults.extend([done.stderr] if done.returncode else [])
+    break
+else:
+    print("not checked: no clang-format 19")
 
 print("\n".join(faults) if faults else "ok")
 sys.exit(1 if faults else 0)

@@ -66,6 +66,11 @@ std::string signature_of(const std::vector<onnx::node>& nodes, const std::vector
   std::string text;
   for (const std::size_t i : of) {
     const onnx::node& n = nodes[i];
+    // The sum of the block's operand and its result: a block can lack it.
+    if (i == of.back() && n.op_type == "Add" && of.size() > 2) {
+      const auto is_operand = [&](std::size_t k) { return n.inputs.at(k) == nodes[of[0]].inputs.at(0); };
+      if (is_operand(0) != is_operand(1)) continue;
+    }
     text += n.domain + "." + n.op_type + "(";
     for (const std::string& name : n.inputs) {
       const value* const c = name.empty() ? nullptr : constant(name);
@@ -84,13 +89,99 @@ std::string signature_of(const std::vector<onnx::node>& nodes, const std::vector
   return text;
 }
 
+/// Moves nodes to outer scopes: what several modules read, such as a mask, is computed outside of them. What joins the
+/// operand of a module and its result is part of the module.
+void move_to_outer_scopes(const std::vector<onnx::node>& nodes, std::vector<std::string>& scopes,
+                          const std::function<const value*(const std::string&)>& constant) {
+  std::map<std::string, std::size_t> producers;
+  std::map<std::string, std::vector<std::size_t>> readers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const std::string& name : nodes[i].outputs) producers[name] = i;
+    for_each_read(nodes[i], [&](const std::string& name) { readers[name].push_back(i); });
+  }
+  const auto has_parameters = [&](const onnx::node& n) {
+    return std::any_of(n.inputs.begin(), n.inputs.end(), [&](const std::string& name) {
+      const value* const v = constant(name);
+      return v && v->parameter && !v->scalar();
+    });
+  };
+  std::vector<std::string> wanted = scopes;
+  for (std::size_t i = nodes.size(); i-- > 0;)
+    for (const std::string& name : nodes[i].outputs)
+      for (const std::size_t reader : readers[name])
+        if (!has_parameters(nodes[i])) wanted[i] = common_scope(wanted[i], wanted[reader]);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const onnx::node& n = nodes[i];
+    bool possible = true;
+    for (const std::string& name : n.inputs)
+      if (const auto at = producers.find(name); at != producers.end())
+        possible &= common_scope(scopes[at->second], wanted[i]) == scopes[at->second];
+    if (possible) scopes[i] = wanted[i];
+    if (n.op_type != "Concat" || n.inputs.size() != 2 || !producers.count(n.inputs[1])) continue;
+    const std::string& made = scopes[producers[n.inputs[1]]];
+    const std::string common = common_scope(made, scopes[i]);
+    const std::string module = made.substr(0, made.find('.', common.size() + 1));
+    for (const std::size_t reader : readers[n.inputs[0]])
+      if (reader != i && common_scope(scopes[reader], module) == module && module != common) scopes[i] = module;
+  }
+}
+
+/// Returns scopes for nodes without names: "blocks.0", "blocks.1" for equal sequences of nodes that follow each other.
+std::vector<std::string> repeated_parts(const std::vector<onnx::node>& nodes,
+                                        const std::function<const value*(const std::string&)>& constant) {
+  std::vector<std::string> scopes(nodes.size()), texts;
+  std::vector<std::size_t> places;
+  std::map<std::string, std::vector<std::size_t>> readers;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].op_type != "Constant") texts.push_back(signature_of(nodes, {i}, constant)), places.push_back(i);
+    for_each_read(nodes[i], [&](const std::string& name) { readers[name].push_back(i); });
+  }
+  const std::size_t count = texts.size();
+  std::size_t begin = 0, period = 0, times = 0;
+  if (count > 5000) return scopes;
+  for (std::size_t p = 4; 2 * p <= count; ++p)
+    for (std::size_t i = 0, run = 0; i + p < count; ++i) {
+      run = texts[i] == texts[i + p] ? run + 1 : 0;
+      if (run >= p && (run / p + 1) * p > times * period) begin = i + 1 - run, period = p, times = run / p + 1;
+    }
+  if (period == 0) return scopes;
+  // The sequences can begin at any of their nodes: where the fewest values enter and leave.
+  const auto borders = [&](std::size_t first) {
+    std::set<std::string> made, entering, leaving;
+    const std::set<std::size_t> inside(places.begin() + std::ptrdiff_t(first),
+                                       places.begin() + std::ptrdiff_t(first + period));
+    for (const std::size_t i : inside) {
+      for (const std::string& name : nodes[i].inputs)
+        if (!name.empty() && !made.count(name) && !constant(name)) entering.insert(name);
+      for (const std::string& name : nodes[i].outputs) {
+        made.insert(name);
+        for (const std::size_t reader : readers[name])
+          if (!inside.count(reader)) leaving.insert(name);
+      }
+    }
+    return entering.size() + leaving.size();
+  };
+  std::size_t best = begin;
+  for (std::size_t first = begin; first < begin + period && first + times * period <= count; ++first)
+    if (borders(first) < borders(best) && texts[first] == texts[first + period * (times - 1)]) best = first;
+  for (std::size_t i = 0; i < times * period && best + i < count; ++i)
+    scopes[places[best + i]] = "blocks." + std::to_string(i / period);
+  return scopes;
+}
+
 }  // namespace
 
 void importer::find_blocks() {
   block_of_.assign(nodes_.size(), 0);
+  const auto constant = [&](const std::string& name) -> const value* {
+    const auto at = values_.find(name);
+    return at != values_.end() && at->second->known() ? at->second.get() : nullptr;
+  };
   std::map<std::string, std::vector<std::size_t>> scopes;
   std::vector<std::string> scope_of_node;
   for (const onnx::node& n : nodes_) scope_of_node.push_back(scope_of(n));
+  if (std::all_of(scope_of_node.begin(), scope_of_node.end(), [](const auto& each) { return each.empty(); }))
+    scope_of_node = repeated_parts(nodes_, constant);
   // Nodes that optimizers have inserted have neither metadata nor a path: their scope is that of the nodes around them.
   std::map<std::string, std::string> around;
   for (std::size_t i = 0; i < nodes_.size(); ++i)
@@ -103,6 +194,7 @@ void importer::find_blocks() {
       for (const std::string& name : nodes_[i].outputs)
         if (const auto at = around.find(name); at != around.end())
           scope_of_node[i] = scope_of_node[i].empty() ? at->second : common_scope(scope_of_node[i], at->second);
+  move_to_outer_scopes(nodes_, scope_of_node, constant);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i].op_type == "Constant") continue;
     const std::string& whole = scope_of_node[i];
@@ -112,10 +204,6 @@ void importer::find_blocks() {
       scopes[whole.substr(0, dot)].push_back(i);
     }
   }
-  const auto constant = [&](const std::string& name) -> const value* {
-    const auto at = values_.find(name);
-    return at != values_.end() && at->second->known() ? at->second.get() : nullptr;
-  };
   // A list of modules is not a block itself.
   std::map<std::string, int> numbered_parts;
   for (const auto& [name, nodes] : scopes) {
@@ -127,18 +215,28 @@ void importer::find_blocks() {
   std::map<std::string, std::vector<std::string>> groups;
   for (const auto& [name, nodes] : scopes) {
     if (numbered_parts[name] > 1) continue;
-    std::size_t parameters = 0;
+    // A list of one module is not a block itself, nor is the only part of a module.
+    const bool is_numbered = name.find_first_not_of("0123456789", name.rfind('.') + 1) == name.npos;
+    const std::size_t dot = name.rfind('.');
+    if (const auto inner = scopes.find(name + ".0"); inner != scopes.end() && inner->second.size() == nodes.size())
+      continue;
+    if (const auto outer = scopes.find(name.substr(0, dot == name.npos ? 0 : dot));
+        !is_numbered && outer != scopes.end() && outer->second.size() == nodes.size())
+      continue;
+    std::size_t parameters = 0, layers = 0;
     bool reads_values = false, has_graphs = false;
     for (const std::size_t i : nodes) {
       for (const onnx::attribute& a : nodes_[i].attributes) has_graphs |= a.g || !a.graphs.empty();
+      const std::size_t before = parameters;
       for (const std::string& read : nodes_[i].inputs) {
         if (read.empty()) continue;
         const value* const c = constant(read);
         parameters += c && c->parameter;
         reads_values |= !c;
       }
+      layers += parameters > before;
     }
-    if (nodes.size() >= 4 && parameters >= 2 && reads_values && !has_graphs)
+    if (nodes.size() >= 4 && layers >= 2 && reads_values && !has_graphs)
       groups[signature_of(nodes_, nodes, constant)].push_back(name);
   }
   std::vector<std::pair<std::ptrdiff_t, std::string>> chosen_scopes;  // by depth
@@ -146,9 +244,18 @@ void importer::find_blocks() {
     if (all.size() > 1)
       for (const std::string& each : all) chosen_scopes.emplace_back(std::count(each.begin(), each.end(), '.'), each);
   std::sort(chosen_scopes.begin(), chosen_scopes.end());
+  std::vector<bool> taken(nodes_.size());
+  std::map<std::string, std::size_t> count;  // of blocks that are alike
+  std::erase_if(chosen_scopes, [&](const auto& each) {
+    const auto& nodes = scopes[each.second];
+    if (std::any_of(nodes.begin(), nodes.end(), [&](std::size_t i) { return taken[i]; })) return true;
+    for (const std::size_t i : nodes) taken[i] = true;
+    ++count[signature_of(nodes_, nodes, constant)];
+    return false;
+  });
   for (const auto& [depth, name] : chosen_scopes) {
     const auto& nodes = scopes[name];
-    if (std::any_of(nodes.begin(), nodes.end(), [&](std::size_t i) { return block_of_[i] != 0; })) continue;
+    if (count[signature_of(nodes_, nodes, constant)] < 2) continue;
     blocks.push_back({name, class_of(nodes_[nodes[0]], name), nodes, {}});
     for (const std::size_t i : nodes) block_of_[i] = blocks.size();
   }
@@ -241,9 +348,10 @@ void importer::import_block(block& b) {
     b.content = std::move(static_cast<body&>(*this));
     static_cast<body&>(*this) = std::move(model_body);
   };
-  for (const std::size_t i : b.nodes)
-    for (const std::string& name : nodes_[i].inputs)
-      if (!name.empty() && !outside.count(name)) in_body(find(name));
+  for (const bool shared : {false, true})  // variables are the last operands
+    for (const std::size_t i : b.nodes)
+      for (const std::string& name : nodes_[i].inputs)
+        if (!name.empty() && !outside.count(name) && find(name).shared == shared) in_body(find(name));
   if (input_names.empty()) throw error(error_code::internal, "import", {"the block ", b.scope, " reads nothing"});
   first_input = input_names[0];
   for (const std::size_t i : b.nodes) import_node(nodes_[i]);
@@ -254,6 +362,7 @@ void importer::import_block(block& b) {
       returned.push_back(text_of(find(name)));
     }
   remove_unused();
+  return_last_statement();
   leave();
   body& inner = b.content;
   if (inner.outputs.empty()) return;

@@ -28,7 +28,7 @@ constexpr std::string_view reserved_words =
     "broadcast_matmul expand_dims maximum minimum select range cast softmax log_softmax graph_of padding size2d "
     "clamp any all eye pad take_along_axis argsort top_k repeat let round hard_shrink soft_shrink hard_sigmoid "
     "gelu_tanh silu relu6 attention selu triu tril square log einsum range is_inf fmod floor_mod pow "
-    "moments rsqrt random_bernoulli max_pool2d_with_indices sqrt";
+    "moments rsqrt split random_bernoulli max_pool2d_with_indices sqrt";
 
 /// Names of Weft with which a namespace would be confused.
 constexpr std::string_view names_of_weft =
@@ -241,7 +241,10 @@ std::string importer::variable_for(const value& v, const integers& extents, cons
   std::vector<std::int64_t> numbers;
   for (const integer& n : extents) numbers.push_back(n.number());
   return add_member({type + ">", "", "", {{"value", v.constant, view, order, numbers}}, "", 0},
-                    v.name.empty() ? "constant" : relative(v.name));
+                    v.name.empty() ? "constant"
+                    : scope.empty() || v.name.starts_with(scope + ".")
+                        ? relative(v.name)
+                        : v.name.substr(0, v.name.find_last_not_of("0123456789") + 1));
 }
 
 // ---- the graph ----
@@ -406,6 +409,11 @@ void importer::run(bool is_first) {
     values_.erase(name);
     add_constant(name, t);
   }
+  for (const auto& [name, v] : values_)
+    for (std::size_t dot = name.rfind('.'), end; dot != name.npos && dot > 0 && v->constant; dot = end) {
+      end = name.rfind('.', dot - 1);
+      if (end != name.npos) parts_[name.substr(0, end)].insert(name.substr(end + 1, dot - end - 1));
+    }
   inline_functions(model.main.nodes, {}, {}, 0);
   if (!is_first) {
     importer first(model, chosen);
@@ -553,6 +561,7 @@ void importer::import_call(call& c) {
   if (r->how.wide && is_half(y.type) && c.text != "{0}") text = cast_text(y.type, text);
   if (c.out.size() == 1 || !c.tuple) return define(y, text, c.fuses, c.result_name());
   statement s{{}, text, ""};
+  std::vector<std::string> shapes;
   for (std::size_t i = 0; i < c.out.size(); ++i) {
     value* const v = c.out[i];
     // "split_12_split_0" is one of many.
@@ -565,8 +574,14 @@ void importer::import_call(call& c) {
     if (!v) continue;
     v->text = s.names.back();
     v->stated = true;
-    s.comment += (s.comment.empty() ? "" : ", ") + shape_text(physical(*v));
+    shapes.push_back(shape_text(physical(*v)));
   }
+  const bool equal = std::all_of(shapes.begin(), shapes.end(), [&](const auto& shape) { return shape == shapes[0]; });
+  for (const std::string& shape : shapes)
+    if (s.comment.empty())
+      s.comment = (equal && shapes.size() > 1 ? "each " : "") + shape;
+    else if (!equal)
+      s.comment += ", " + shape;
   statements.push_back(std::move(s));
 }
 
@@ -830,9 +845,17 @@ std::string call::operand_text(std::size_t i, std::string_view before, std::stri
 std::string call::suggestion() const {
   for (const value* v : in) {
     if (!v || !v->constant) continue;
+    if (!to.scope.empty() && !v->name.starts_with(to.scope + ".")) continue;  // shared with another block
     const std::string name = to.relative(v->name);
     const std::size_t dot = name.rfind('.');
-    if (dot != name.npos && dot > 0 && name.find("::") == name.npos) return name.substr(0, dot);
+    if (dot != name.npos && dot > 0 && name.find("::") == name.npos) {
+      // "downsample.0" is the only layer of "downsample".
+      std::string whole = v->name.substr(0, v->name.size() - (name.size() - dot));
+      while (whole.ends_with(".0") && to.parts_[whole.substr(0, whole.size() - 2)].size() == 1)
+        whole.resize(whole.size() - 2);
+      const std::string short_name = to.relative(whole);
+      return short_name.empty() || whole == to.scope ? name.substr(0, dot) : short_name;
+    }
     if (const std::size_t slash = name.rfind('/'); slash != name.npos && slash > 0) return name.substr(0, slash);
   }
   const std::string scope = scope_of(from);

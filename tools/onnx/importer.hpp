@@ -137,8 +137,10 @@ struct weight {
 struct member {
   std::string type, name, options;
   std::vector<weight> weights;
-  std::string key;        ///< equal for equal layers with the same weights
-  std::size_t block = 0;  ///< the body of a block
+  std::string key;                                              ///< equal for equal layers with the same weights
+  std::size_t block = 0;                                        ///< the body of a block
+  std::string full = {};                                        ///< the type with options that are the defaults
+  std::vector<std::pair<std::string, std::string>> parts = {};  ///< of nn::sequential: their types and results
 };
 
 struct statement {
@@ -153,6 +155,30 @@ struct statement {
   }
 };
 
+inline bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/// Returns how loosely the outermost operator of an expression binds: 0 for a name or a call, 1 for `-x`, and more for
+/// `*`, `+`, `<`, `==`, `&&` and `||`.
+inline int looseness(std::string_view text) {
+  constexpr std::pair<std::string_view, int> operators[] = {
+      {" * ", 2},  {" / ", 2}, {" % ", 2}, {" + ", 3},  {" - ", 3},   {" << ", 4},
+      {" >> ", 4}, {" < ", 5}, {" > ", 5}, {" <= ", 5}, {" >= ", 5},  {" == ", 6},
+      {" != ", 6}, {" & ", 7}, {" ^ ", 8}, {" | ", 9},  {" && ", 10}, {" || ", 11}};
+  int depth = 0, loosest = !text.empty() && (text[0] == '-' || text[0] == '!' || text[0] == '~') ? 1 : 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool bracket = i > 0 && c == '<' && is_word(text[i - 1]);
+    if (c == '(' || c == '{' || c == '[' || bracket) ++depth;
+    if (c == ')' || c == '}' || c == ']' || (c == '>' && i > 0 && text[i - 1] != ' ' && text[i - 1] != '-')) --depth;
+    if (depth == 0 && c == ' ')
+      for (const auto& [mark, level] : operators)
+        if (text.substr(i, mark.size()) == mark) loosest = std::max(loosest, level);
+  }
+  return loosest;
+}
+
 /// The contents of one function: the model's call operator, or that of a block.
 struct body {
   std::size_t id = 0;  ///< 0: the model; blocks count from 1
@@ -165,6 +191,15 @@ struct body {
   std::set<std::string> names;  ///< that are used
   std::string first_input = "input";
   std::map<const value*, value*> local;  ///< copies of the values of the model that a block reads
+
+  /// Returns the last statement's value without a name for it.
+  void return_last_statement() {
+    if (returned.size() != 1 || statements.empty() || statements.back().names != returned) return;
+    if (statements.back().text.size() > 95) return;
+    std::string& text = returned[0] = statements.back().text;
+    statements.pop_back();
+    if (text.starts_with("let(") && text.ends_with(")") && looseness(text) == 0) text = text.substr(4, text.size() - 5);
+  }
 };
 
 /// A part of the model that is a structure of its own, because it is repeated.
@@ -276,10 +311,6 @@ inline std::string element_text(const weft::onnx::tensor_value& t, std::size_t i
 
 inline std::string cast_text(int type, const std::string& of) { return "cast<" + cpp_type(type) + ">(" + of + ")"; }
 
-inline bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 inline bool is_name(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_word); }
 /// Returns the text with an underscore in place of each character that names of C++ cannot have.
 inline std::string with_underscores(std::string text) {
@@ -296,26 +327,6 @@ void for_each_word(std::string_view text, F f) {
     if (end > i && !(text[i] >= '0' && text[i] <= '9')) f(text.substr(i, end - i));
     i = end > i ? end : i + 1;
   }
-}
-
-/// Returns how loosely the outermost operator of an expression binds: 0 for a name or a call, 1 for `-x`, and more for
-/// `*`, `+`, `<`, `==`, `&&` and `||`.
-inline int looseness(std::string_view text) {
-  constexpr std::pair<std::string_view, int> operators[] = {
-      {" * ", 2},  {" / ", 2}, {" % ", 2}, {" + ", 3},  {" - ", 3},   {" << ", 4},
-      {" >> ", 4}, {" < ", 5}, {" > ", 5}, {" <= ", 5}, {" >= ", 5},  {" == ", 6},
-      {" != ", 6}, {" & ", 7}, {" ^ ", 8}, {" | ", 9},  {" && ", 10}, {" || ", 11}};
-  int depth = 0, loosest = !text.empty() && (text[0] == '-' || text[0] == '!' || text[0] == '~') ? 1 : 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const bool bracket = i > 0 && c == '<' && is_word(text[i - 1]);
-    if (c == '(' || c == '{' || c == '[' || bracket) ++depth;
-    if (c == ')' || c == '}' || c == ']' || (c == '>' && i > 0 && text[i - 1] != ' ' && text[i - 1] != '-')) --depth;
-    if (depth == 0 && c == ' ')
-      for (const auto& [mark, level] : operators)
-        if (text.substr(i, mark.size()) == mark) loosest = std::max(loosest, level);
-  }
-  return loosest;
 }
 
 /// The model that is written.
@@ -388,7 +399,8 @@ class importer : public body {
   /// Returns a constant that broadcasts to `rank` axes with the channels last.
   value& broadcast_constant(value& v, std::size_t rank);
 
-  std::map<std::string, std::string> called_;  ///< names of values for people
+  std::map<std::string, std::string> called_;           ///< names of values for people
+  std::map<std::string, std::set<std::string>> parts_;  ///< the scopes of constants in each scope
 
   const weft::onnx::model& model;
   const options chosen;
@@ -432,6 +444,22 @@ class importer : public body {
 /// Returns the operator of a node with its domain, "com.microsoft.QGemm"; ONNX's own domain is empty.
 inline std::string operator_of(const weft::onnx::node& n) {
   return n.domain.empty() ? n.op_type : n.domain + "." + n.op_type;
+}
+
+/// Returns an attribute with an integer, a number, integers or a text.
+template <class T>
+weft::onnx::attribute attribute_of(const std::string& name, T x) {
+  weft::onnx::attribute a;
+  a.name = name;
+  if constexpr (std::is_same_v<T, std::int64_t>)
+    a.type = weft::onnx::attribute::int_type, a.i = x;
+  else if constexpr (std::is_same_v<T, float>)
+    a.type = weft::onnx::attribute::float_type, a.f = x;
+  else if constexpr (std::is_same_v<T, std::string>)
+    a.type = weft::onnx::attribute::string_type, a.s = std::move(x);
+  else
+    a.type = weft::onnx::attribute::ints_type, a.ints = std::move(x);
+  return a;
 }
 
 /// A node that is imported by a row.

@@ -150,12 +150,15 @@ inline convolution_parts parts_of_convolution(call& c) {
   return p;
 }
 
-/// Makes the text a layer, `nn::conv2d<...>`, with these weights and operand 2, the bias.
-inline void convolution_layer(call& c, const std::string& name, const std::string& arguments, const weight& filters) {
+/// Makes the text a layer, `nn::conv2d<...>`, with these weights and operand 2, the bias. `full`: its arguments with
+/// options that are the defaults.
+inline void convolution_layer(call& c, const std::string& name, const std::string& arguments, const weight& filters,
+                              const std::string& full = "") {
   std::vector<weight> weights{filters};
   if (c.has(2)) weights.push_back(permuted_weight("bias", *c.in[2], {0}));
   if (name != "conv2d") c.need_header("nn/" + name + ".hpp");
-  c.layer(form("nn::$<$>", name, arguments), c.has(2) ? "" : ".use_bias = false", weights);
+  const std::string layer = c.layer(form("nn::$<$>", name, arguments), c.has(2) ? "" : ".use_bias = false", weights);
+  if (!full.empty()) c.to.find_member(layer).full = form("nn::$<$>", name, full);
 }
 
 /// Returns the text of a convolution of each group of channels and its filters. `filters`: the first extent of a
@@ -223,9 +226,22 @@ inline void convolved(call& c) {
   if (is_layer) arguments = {w.size(kernel), each.text()};
   if (is_layer && depthwise && each.is(1) && options.empty()) arguments.pop_back();
   if (groups > 1 && !depthwise) arguments.push_back(part(groups));
+  std::string full;
+  bool is_known = axes == 2;
+  for (std::size_t i = 0; i < axes; ++i)
+    is_known &= !w.same || x.extents[2 + i].is_number() || w.before[i] + w.after[i] == (kernel[i] - 1) * w.dilations[i];
+  if (is_known) {
+    window_shape shown = w;
+    shown.same = false;
+    full = form("$, $, $conv2d_options{.stride = $, .pad = $$}", w.size(kernel), each.text(),
+                groups > 1 && !depthwise ? part(groups) + ", " : "", w.size(w.strides),
+                w.padded() ? shown.padding() : "padding::of(0)",
+                all_are(w.dilations, 1) ? "" : ", .dilation = " + w.size(w.dilations));
+  }
   if (!options.empty()) arguments.push_back(options);
   if (is_layer)
-    return convolution_layer(c, name, joined(arguments), permuted_weight("weights", filters, turns, numbers_of(view)));
+    return convolution_layer(c, name, joined(arguments), permuted_weight("weights", filters, turns, numbers_of(view)),
+                             full);
   c.text = form("$$({0}, $)$", name, arguments.empty() ? "" : "<" + joined(arguments) + ">", turned(c, 1, view, turns),
                 bias);
 }

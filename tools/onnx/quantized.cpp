@@ -8,25 +8,6 @@ namespace tool::importer {
 
 namespace onnx = weft::onnx;
 
-namespace {
-
-onnx::attribute attribute_of(const std::string& name, std::int64_t number) {
-  onnx::attribute a;
-  a.name = name;
-  a.type = onnx::attribute::int_type;
-  a.i = number;
-  return a;
-}
-onnx::attribute attribute_of(const std::string& name, float number) {
-  onnx::attribute a;
-  a.name = name;
-  a.type = onnx::attribute::float_type;
-  a.f = number;
-  return a;
-}
-
-}  // namespace
-
 std::vector<onnx::node> with_real_numbers(const onnx::node& n) {
   const bool in_integers = n.op_type == "ConvInteger" || n.op_type == "MatMulInteger", is_gemm = n.op_type == "QGemm";
   std::string op = n.op_type;

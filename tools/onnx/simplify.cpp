@@ -42,28 +42,6 @@ std::size_t argument_end(std::string_view text) {
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-5 * std::abs(b); }
 
-onnx::attribute attribute_of(const std::string& name, int type) {
-  onnx::attribute a;
-  a.name = name;
-  a.type = type;
-  return a;
-}
-onnx::attribute integers_attribute(const std::string& name, std::vector<std::int64_t> numbers) {
-  onnx::attribute a = attribute_of(name, onnx::attribute::ints_type);
-  a.ints = std::move(numbers);
-  return a;
-}
-onnx::attribute number_attribute(const std::string& name, std::int64_t n) {
-  onnx::attribute a = attribute_of(name, onnx::attribute::int_type);
-  a.i = n;
-  return a;
-}
-onnx::attribute real_attribute(const std::string& name, double x) {
-  onnx::attribute a = attribute_of(name, onnx::attribute::float_type);
-  a.f = static_cast<float>(x);
-  return a;
-}
-
 std::int64_t number_of(const onnx::node& n, const char* attribute, std::int64_t otherwise) {
   const onnx::attribute* const a = n.find(attribute);
   return a ? a->i : otherwise;
@@ -252,14 +230,27 @@ class importer::simplifier {
       y.inputs.clear();
       y.attributes.clear();
       for (const char letter : p.inputs) y.inputs.push_back(bound_.at(letter));
-      if (p.attribute == "epsilon=e") y.attributes.push_back(real_attribute("epsilon", *number(bound_.at('e'))));
-      if (p.attribute == "approximate=tanh") {
-        y.attributes.push_back(attribute_of("approximate", onnx::attribute::string_type));
-        y.attributes.back().s = "tanh";
-      }
+      if (p.attribute == "epsilon=e")
+        y.attributes.push_back(attribute_of("epsilon", static_cast<float>(*number(bound_.at('e')))));
+      if (p.attribute == "approximate=tanh") y.attributes.push_back(attribute_of("approximate", std::string("tanh")));
       return y;
     }
     if (n.op_type == "MatMul") return attention(n);
+    if (n.op_type == "Concat") {
+      // "Concat(a, b, c)" after "Concat(a, b)" reads the result: the features of a dense block.
+      const std::string axis = std::to_string(number_of(n, "axis", 1));
+      std::string key = axis, found;
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+        key += " " + n.inputs[i];
+        if (const auto at = concats_.find(key); at != concats_.end()) found = at->second, count = i + 1;
+      }
+      concats_.emplace(key, n.outputs[0]);
+      if (found.empty() || count == n.inputs.size()) return std::nullopt;
+      y.inputs.erase(y.inputs.begin(), y.inputs.begin() + static_cast<std::ptrdiff_t>(count));
+      y.inputs.insert(y.inputs.begin(), found);
+      return y;
+    }
     if (n.op_type == "Reshape" || n.op_type == "Flatten" || n.op_type == "Squeeze") return mean_without_axes(n);
     return std::nullopt;
   }
@@ -284,7 +275,7 @@ class importer::simplifier {
     onnx::node y = n;
     y.op_type = "ReduceMean";
     y.inputs = {mean->inputs[0]};
-    y.attributes = {integers_attribute("axes", axes), number_attribute("keepdims", 0)};
+    y.attributes = {attribute_of("axes", axes), attribute_of("keepdims", std::int64_t{0})};
     return y;
   }
 
@@ -330,14 +321,17 @@ class importer::simplifier {
     y.inputs = {q, k + "/keys", n.inputs[1]};
     y.attributes.clear();
     if (!qs[3].is_number() || !near(scale * scale * static_cast<double>(qs[3].number()), 1))
-      y.attributes.push_back(real_attribute("scale", scale));
+      y.attributes.push_back(attribute_of("scale", static_cast<float>(scale)));
     if (qs[2] == ks[3] && is_causal(mask))
-      y.attributes.push_back(number_attribute("is_causal", 1));
+      y.attributes.push_back(attribute_of("is_causal", std::int64_t{1}));
     else if (!mask.empty())
       y.inputs.push_back(attended(n, mask));
-    const std::string parts[] = {"queries", "keys", "values"};
+    const std::string parts[] = {"queries", "keys", "values"}, ones[] = {"query", "key", "value"};
     const std::string* const of[] = {&q, &k, &n.inputs[1]};
-    for (std::size_t i = 0; i < 3; ++i) of_.called_.emplace(view_of(*of[i]).source, parts[i]);
+    for (std::size_t i = 0; i < 3; ++i) {
+      of_.called_.emplace(view_of(*of[i]).source, ones[i]);
+      of_.called_.emplace(i == 1 ? y.inputs[1] : *of[i], parts[i]);
+    }
     of_.called_.emplace(y.outputs[0], "attended");
     view keys = view_of(k);
     keys.like = &n;
@@ -629,7 +623,7 @@ class importer::simplifier {
     if (!std::is_sorted(order.begin(), order.end())) {
       if (!(inner == now)) reshaped(inner);
       step("Transpose", {});
-      steps.back().attributes.push_back(integers_attribute("perm", order));
+      steps.back().attributes.push_back(attribute_of("perm", order));
       now = moved;
     }
     if (!(now == result)) reshaped(result);
@@ -689,7 +683,7 @@ class importer::simplifier {
       onnx::node split = made(nodes_[first], "Split", {of.first}, "");
       split.outputs.clear();
       for (const part& p : all) split.outputs.push_back(nodes_[p.node].outputs[0]), nodes_[p.node].outputs.clear();
-      split.attributes = {number_attribute("axis", of.second)};
+      split.attributes = {attribute_of("axis", of.second)};
       nodes_[first] = std::move(split);
     }
     std::erase_if(nodes_, [](const onnx::node& n) { return n.outputs.empty(); });
@@ -715,7 +709,8 @@ class importer::simplifier {
   std::vector<integer> parts_;  ///< their extents
   std::map<std::string, view> views_;
   std::map<std::string, std::string> shown_;  ///< the names of views that nodes read
-  std::map<std::string, integers> made_;      ///< the extents of new values
+  std::map<std::string, std::string> concats_;
+  std::map<std::string, integers> made_;  ///< the extents of new values
   std::vector<onnx::node> nodes_;
 };
 

@@ -39,7 +39,7 @@ std::string wrapped(std::string line) {
       if (c == '>' && line[i - 1] != ' ' && angles > 0) --angles;
       const bool can_break =
           c == ' ' && i > begin && std::string_view(",+-*/=&|<>?").find(line[i - 1]) != std::string_view::npos;
-      if (!can_break || angles > 0) continue;
+      if (!can_break || angles > 0 || (line[i - 1] == '&' && is_word(line[i - 2]))) continue;
       if (line.substr(i - 2, 2) == " =" && open.empty()) {
         assigned = i;
       } else if (i > begin + 20 && (open.empty() || i > open.back()) && open.size() <= best_depth) {
@@ -65,10 +65,11 @@ std::string with_aligned_comments(const std::string& text) {
     at = end + 1;
   }
   const auto comment_of = [&](std::size_t i) {
-    const std::size_t at = i < lines.size() ? lines[i].find(";  // ") : std::string::npos;
-    return at == std::string::npos || std::count(lines[i].begin(), lines[i].begin() + std::ptrdiff_t(at), '"') % 2 != 0
+    const std::size_t at = i < lines.size() ? lines[i].find("  // ") : std::string::npos;
+    return at == std::string::npos || at <= lines[i].find_first_not_of(' ') ||
+                   std::count(lines[i].begin(), lines[i].begin() + std::ptrdiff_t(at), '"') % 2 != 0
                ? std::string::npos
-               : at + 3;
+               : at + 2;
   };
   std::string aligned;
   for (std::size_t i = 0; i < lines.size();) {
@@ -115,10 +116,22 @@ std::string parameters(const body& of) {
   return text + (of.uses_mode ? ", nn::mode how" : "");
 }
 
+/// Declares a member. The parts of a long nn::sequential are on lines of their own, with the shapes of their results.
+std::string member_text(const member& m) {
+  const std::string line = "  " + m.type + " " + m.name + (m.options.empty() ? "" : "{" + m.options + "}") + ";";
+  if (line.size() <= width || m.parts.empty()) return wrapped(line);
+  const std::string indent(line.find('<') + 1, ' ');
+  std::string text = "  nn::sequential<";
+  for (const auto& [type, shape] : m.parts) {
+    const bool last = &type == &m.parts.back().first;
+    text += (text.size() < indent.size() + 1 ? "" : indent) + type + (last ? ">" : ",") + "  // " + shape + "\n";
+  }
+  return text + "      " + m.name + ";\n";
+}
+
 std::string struct_text(const body& of, const std::string& name, bool comments) {
   std::string text = "struct " + name + " {\n";
-  for (const member& m : of.members)
-    text += wrapped("  " + m.type + " " + m.name + (m.options.empty() ? "" : "{" + m.options + "}") + ";");
+  for (const member& m : of.members) text += member_text(m);
   if (!of.members.empty()) text += "\n";
   const std::size_t head = text.size();
   text += wrapped("  auto operator()(" + parameters(of) + ") const {");
@@ -187,37 +200,87 @@ std::string parameter_name(const std::string& before) {
   return "Size";
 }
 
+/// Returns the sum's operand besides the block's first input: `conv(x)` of `x + conv(x)`; empty if there is none.
+std::string branch_of(const body& b) {
+  if (b.returned.size() != 1 || b.input_names.empty()) return "";
+  const std::string &text = b.returned[0], &x = b.input_names[0];
+  std::string branch;
+  if (text.starts_with(x + " + ")) branch = text.substr(x.size() + 3);
+  if (text.ends_with(" + " + x)) branch = text.substr(0, text.size() - x.size() - 3);
+  return looseness(branch) <= 3 ? branch : "";
+}
+
+std::string unused_name(const body& of, std::string name) {
+  while (of.names.count(name) > 0) name += "_";
+  return name;
+}
+
+/// A form in which a block can be written: with the short types of its layers, or with all options; and with its sum in
+/// a statement of its own, which blocks can lack.
+struct form {
+  bool branches = false;
+  std::set<std::size_t> full = {};  ///< the members with all options
+};
+std::string block_text(const body& of, form how, bool comments) {
+  body b = of;
+  for (const std::size_t i : how.full)
+    if (i < b.members.size() && !b.members[i].full.empty()) b.members[i].type = b.members[i].full;
+  if (how.branches && b.returned.size() == 1) {
+    std::string branch = branch_of(b);
+    if (!b.statements.empty() && b.statements.back().names == std::vector{branch})
+      branch = b.statements.back().text, b.statements.pop_back();
+    b.statements.push_back({{unused_name(b, "y")}, branch.empty() ? b.returned[0] : branch, ""});
+    b.returned[0] = "@sum";
+  }
+  std::string text = struct_text(b, "@", comments);
+  if (const std::size_t at = text.find("    return let(@sum);\n"); at != text.npos) {
+    const std::string y = b.statements.back().names[0];
+    text.replace(at, 22,
+                 "    if constexpr (Residual)\n      return let(" + b.input_names.at(0) + " + " + y +
+                     ");\n    else\n      return let(" + y + ");\n");
+  }
+  return text;
+}
+
 /// Writes the structures of the blocks, equal ones once, and gives the model's members their types.
 std::string blocks_text(importer& of) {
   struct instance {
     member* m;
     const block* b;
-    std::string text;
-    divided_text parts;
   };
-  std::map<std::vector<std::string>, std::vector<instance>> groups;
-  std::vector<const std::vector<instance>*> order;
+  using instances = std::vector<instance>;
+  std::map<std::vector<std::string>, instances> groups;
+  std::vector<const instances*> order;
   for (member& m : of.members) {
     if (m.block == 0) continue;
     const block& b = of.blocks[m.block - 1];
-    const std::string plain = struct_text(b.content, "@", false);
-    divided_text parts(plain);
-    auto& group = groups[parts.between];
+    std::set<std::size_t> all;
+    for (std::size_t i = 0; i < b.content.members.size(); ++i) all.insert(i);
+    instances& group = groups[divided_text(block_text(b.content, {true, all}, false)).between];
     if (group.empty()) order.push_back(&group);
-    group.push_back({&m, &b, struct_text(b.content, "@", true), std::move(parts)});
+    group.push_back({&m, &b});
   }
+  const auto is_equal = [](const instances& group, const auto& f) {
+    return std::all_of(group.begin(), group.end(), [&](const instance& i) { return f(*i.b) == f(*group[0].b); });
+  };
   std::string text;
-  for (const auto* group : order) {
-    const instance& first = (*group)[0];
+  for (const instances* group : order) {
+    const block& first = *(*group)[0].b;
+    form how;
+    how.branches = !is_equal(*group, [](const block& b) { return branch_of(b.content).empty(); });
+    for (std::size_t i = 0; i < first.content.members.size(); ++i)
+      if (!is_equal(*group, [&](const block& b) { return divided_text(b.content.members[i].type).between; }))
+        how.full.insert(i);
+    std::vector<divided_text> parts;
+    for (const instance& each : *group) parts.emplace_back(block_text(each.b->content, how, false));
     std::map<std::vector<std::string>, std::string> columns;  // the numbers of the instances, and the parameter's name
     std::vector<std::vector<std::string>> in_order;
-    std::string body_text = first.parts.between[0];
+    std::string body_text = parts[0].between[0];
     std::set<std::string> used;
-    for (std::size_t i = 0; i < first.parts.numbers.size(); ++i) {
+    for (std::size_t i = 0; i < parts[0].numbers.size(); ++i) {
       std::vector<std::string> column;
-      for (const instance& each : *group) column.push_back(each.parts.numbers[i]);
-      const bool equal = std::all_of(column.begin(), column.end(), [&](const auto& n) { return n == column[0]; });
-      if (equal) {
+      for (const divided_text& each : parts) column.push_back(each.numbers[i]);
+      if (std::all_of(column.begin(), column.end(), [&](const auto& n) { return n == column[0]; })) {
         body_text += column[0];
       } else {
         std::string& name = columns[column];
@@ -229,35 +292,106 @@ std::string blocks_text(importer& of) {
         }
         body_text += name;
       }
-      body_text += first.parts.between[i + 1];
+      body_text += parts[0].between[i + 1];
     }
-    const std::string name = of.name_for(first.b->name);
+    // A block that has one more layer than others is named by it.
+    std::string name = first.name;
+    for (const instances* other : order) {
+      const auto &more = first.content.members, &fewer = (*other)[0].b->content.members;
+      if (other != group && (*other)[0].b->name == name && more.size() == fewer.size() + 1)
+        for (const member& m : more)
+          if (std::none_of(fewer.begin(), fewer.end(), [&](const member& f) { return f.name == m.name; }))
+            name = first.name + "_with_" + m.name;
+    }
+    name = of.name_for(name);
     std::string declared;
     for (const auto& column : in_order) declared += (declared.empty() ? "template <int " : ", int ") + columns[column];
-    const bool comments =
-        std::all_of(group->begin(), group->end(), [&](const instance& i) { return i.text == first.text; });
-    if (comments) body_text = first.text;
+    if (how.branches) declared += declared.empty() ? "template <bool Residual" : ", bool Residual";
+    if (in_order.empty() && !how.branches &&
+        is_equal(*group, [](const block& b) { return block_text(b.content, {}, true); }))
+      body_text = block_text(first.content, {}, true);
     body_text.replace(body_text.find('@'), 1, name);
     text += (declared.empty() ? "" : wrapped(declared + ">")) + body_text + "\n";
     for (std::size_t k = 0; k < group->size(); ++k) {
       std::string arguments;
-      for (const auto& column : in_order) arguments += (arguments.empty() ? "<" : ", ") + column[k];
-      (*group)[k].m->type = name + arguments + (arguments.empty() ? "" : ">");
+      for (const auto& column : in_order) arguments += (arguments.empty() ? "" : ", ") + column[k];
+      if (how.branches)
+        arguments +=
+            std::string(arguments.empty() ? "" : ", ") + (branch_of((*group)[k].b->content).empty() ? "false" : "true");
+      (*group)[k].m->type = name + (arguments.empty() ? "" : "<" + arguments + ">");
     }
   }
   return text;
 }
 
+std::size_t count_of_word(const body& of, const std::string& name) {
+  std::size_t count = 0;
+  const auto compare = [&](std::string_view word) { count += word == name; };
+  for (const statement& s : of.statements) for_each_word(s.text, compare);
+  for (const std::string& text : of.returned) for_each_word(text, compare);
+  return count;
+}
+
+/// Makes consecutive blocks with numbered names one nn::sequential, if they differ in their types or their extents.
+void make_sequences(importer& of) {
+  const auto prefix_of = [](const std::string& name) {
+    const std::size_t end = name.find_last_not_of("0123456789") + 1;
+    return end == name.size() ? "" : name.substr(0, end);
+  };
+  const auto called = [&](const statement& s) {
+    const std::size_t open = s.text.find('(');
+    return std::find_if(of.members.begin(), of.members.end(), [&](const member& m) {
+      return m.block != 0 && s.names.size() == 1 && open != s.text.npos && m.name == s.text.substr(0, open);
+    });
+  };
+  const auto keeps_extents = [&](const member& m) {
+    const body& b = of.blocks[m.block - 1].content;
+    return importer::physical(*b.inputs[0]) == importer::physical(*b.outputs[0]);
+  };
+  for (std::size_t first = 0; first < of.statements.size(); ++first) {
+    const auto m = called(of.statements[first]);
+    if (m == of.members.end() || of.blocks[m->block - 1].content.inputs.size() != 1) continue;
+    const std::string prefix = prefix_of(m->name),
+                      rest = of.statements[first].text.ends_with(", how)") ? ", how)" : ")";
+    std::vector<std::string> parts{m->name};
+    bool loops = keeps_extents(*m);
+    std::size_t end = first + 1;
+    for (; end < of.statements.size() && !prefix.empty(); ++end) {
+      const auto next = called(of.statements[end]);
+      const std::string& before = of.statements[end - 1].names[0];
+      if (next == of.members.end() || prefix_of(next->name) != prefix || count_of_word(of, before) != 1 ||
+          of.statements[end].text != next->name + "(" + before + rest)
+        break;
+      parts.push_back(next->name);
+      loops = loops && next->type == m->type && keeps_extents(*next);
+    }
+    if (parts.size() < 2 || loops) continue;
+    member all{"", "", "", {}, "", 0};
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      member& part = of.find_member(parts[k]);
+      all.type += (k == 0 ? "nn::sequential<" : ", ") + part.type;
+      all.parts.emplace_back(part.type, of.statements[first + k].comment);
+      for (weight& w : part.weights) {
+        w.name = std::to_string(k) + "/" + w.name;
+        all.weights.push_back(std::move(w));
+      }
+    }
+    all.type += ">";
+    all.name = of.name_for(prefix);
+    statement& s = of.statements[end - 1];
+    s.text = all.name + of.statements[first].text.substr(parts[0].size());
+    of.statements.erase(of.statements.begin() + static_cast<std::ptrdiff_t>(first),
+                        of.statements.begin() + static_cast<std::ptrdiff_t>(end - 1));
+    of.find_member(parts[0]) = std::move(all);
+    std::erase_if(of.members, [&](const member& each) {
+      return std::find(parts.begin() + 1, parts.end(), each.name) != parts.end();
+    });
+  }
+}
+
 /// Makes one array of blocks of one type whose names are numbered, and a loop of their calls if each reads the result
 /// of the one before.
 void make_arrays(importer& of) {
-  const auto word_count = [&](const std::string& name) {
-    std::size_t count = 0;
-    const auto compare = [&](std::string_view word) { count += word == name; };
-    for (const statement& s : of.statements) for_each_word(s.text, compare);
-    for (const std::string& text : of.returned) for_each_word(text, compare);
-    return count;
-  };
   std::string each;  // the name of a loop's block
   for (std::size_t first = 0; first < of.members.size(); ++first) {
     const member& m = of.members[first];
@@ -298,7 +432,7 @@ void make_arrays(importer& of) {
     for (std::size_t k = 1; k < count && loops; ++k) {
       const statement &before = begin[static_cast<std::ptrdiff_t>(k - 1)], &s = begin[static_cast<std::ptrdiff_t>(k)];
       loops = s.names.size() == 1 && s.text == numbered(k) + "(" + before.names[0] + rest &&
-              word_count(before.names[0]) == 1;
+              count_of_word(of, before.names[0]) == 1;
     }
     if (loops) {
       const auto last = begin + static_cast<std::ptrdiff_t>(count);
@@ -306,7 +440,8 @@ void make_arrays(importer& of) {
       if (each.empty()) each = of.name_for("each");
       auto from = begin;
       std::string start = "let(" + argument + ")";
-      if (begin != of.statements.begin() && (begin - 1)->names == std::vector{argument} && word_count(argument) == 1) {
+      if (begin != of.statements.begin() && (begin - 1)->names == std::vector{argument} &&
+          count_of_word(of, argument) == 1) {
         const std::string& made = (--from)->text;
         const bool is_node =
             made.starts_with("let(") || std::any_of(of.members.begin(), of.members.end(), [&](const member& other) {
@@ -342,6 +477,54 @@ void make_arrays(importer& of) {
   }
 }
 
+/// Numbers the names x, x_1, x_2 in the order of the statements.
+void number_names(importer& of) {
+  std::map<std::string, std::string, std::less<>> renamed;
+  std::set<std::string> taken = reserved_names();
+  for (const member& m : of.members) taken.insert(m.name);
+  for (const std::string& name : of.input_names) taken.insert(name);
+  for (const value* v : of.inputs) taken.insert(v->text);
+  taken.insert("each");
+  const auto number = [&](const std::string& name) {
+    const std::size_t line = name.find_last_not_of("0123456789");
+    const std::string base = line != name.npos && line > 0 && name[line] == '_' ? name.substr(0, line) : name;
+    std::string fresh = base;
+    for (int i = 1; !taken.insert(fresh).second; ++i) fresh = base + "_" + std::to_string(i);
+    renamed[name] = fresh;
+  };
+  std::vector<std::string> declared;
+  for (const statement& s : of.statements) {
+    declared.insert(declared.end(), s.names.begin(), s.names.end());
+    if (s.names.empty() && s.text.starts_with("    auto "))
+      declared.push_back(s.text.substr(9, s.text.find(' ', 9) - 9));
+  }
+  const std::set<std::string, std::less<>> own(declared.begin(), declared.end());
+  for (const statement& s : of.statements)  // functions
+    for_each_word(s.text, [&](std::string_view word) {
+      if (!own.contains(word)) taken.emplace(word);
+    });
+  for (const std::string& name : declared) number(name);
+  const auto change = [&](std::string& text) {
+    std::string changed;
+    const char* done = text.data();
+    bool quoted = false;
+    for_each_word(text, [&](std::string_view word) {
+      const std::string_view before(done, static_cast<std::size_t>(word.data() - done));
+      quoted ^= std::count(before.begin(), before.end(), '"') % 2 != 0;
+      changed += before;
+      const auto at = renamed.find(word);
+      changed += at == renamed.end() || quoted ? word : std::string_view(at->second);
+      done = word.data() + word.size();
+    });
+    text = changed + std::string(done, static_cast<std::size_t>(text.data() + text.size() - done));
+  };
+  for (statement& s : of.statements) {
+    for (std::string& name : s.names) name = renamed[name];
+    change(s.text);
+  }
+  for (std::string& text : of.returned) change(text);
+}
+
 }  // namespace
 
 std::string header_text(importer& of) {
@@ -357,7 +540,10 @@ std::string header_text(importer& of) {
     body += wrapped("using " + v->text + "_dims = " + of.dims_of(*v) + ";  // of " + quoted(v->name));
   if (!of.inputs.empty()) body += "\n";
   body += blocks_text(of);
+  make_sequences(of);
   make_arrays(of);
+  of.return_last_statement();
+  number_names(of);
   body += "///";
   for (std::size_t i = 0; i < of.outputs.size(); ++i)
     body +=
@@ -410,15 +596,17 @@ std::string program_text(const importer& of) {
   text += "      std::fputs(" + text_literal(usage + " [--weights FILE] [--out FOLDER]\n") +
           ", stderr);\n      return 2;\n    }\n";
   text += "    flags[argv[i]] = argv[i + 1];\n  }\n\n  graph g;\n";
-  std::string arguments, feeds;
+  std::string arguments, feeds, reads;
   for (std::size_t i = 0; i < of.inputs.size(); ++i) {
     const value& v = *of.inputs[i];
     const std::string type = cpp_type(v.type) + ", " + space + "::" + v.text + "_dims";
     text += wrapped("  const auto " + v.text + " = placeholder<" + type + ">(g, \"" + v.text + "\");");
     arguments += (i > 0 ? ", " : "") + v.text;
-    if (!of.input_names[i].empty())
-      feeds += ",\n      with(" + v.text + ", read_npy<tensor<" + type + ">>(flags.at(" + text_literal("--" + v.name) +
-               ")))";
+    if (of.input_names[i].empty()) continue;
+    const std::string given = unused_name(of, "given_" + v.text);
+    reads += wrapped("  const auto " + given + " = read_npy<tensor<" + type + ">>(flags.at(" +
+                     text_literal("--" + v.name) + "));");
+    feeds += ", with(" + v.text + ", " + given + ")";
   }
   if (of.inputs.empty()) arguments = "g";
   if (of.uses_mode) arguments += ", nn::mode::inference";
@@ -434,8 +622,8 @@ std::string program_text(const importer& of) {
   text += wrapped("  const auto " + (one ? names : "[" + names + "]") + " = net(" + arguments + ");");
   text += "\n  session s{g};\n";
   if (has_weights) text += "  nn::load_weights(flags.at(\"--weights\"), net, s);\n";
-  text += wrapped("  const auto " + (one ? values : "[" + values + "]") + " = s." +
-                  (one ? "eval(" + names : "run(fetch(" + names + ")") + feeds + ");");
+  text += reads + wrapped("  const auto " + (one ? values : "[" + values + "]") + " = s." +
+                          (one ? "eval(" + names : "run(fetch(" + names + ")") + feeds + ");");
   std::set<std::string> files;
   for (std::size_t i = 0; i < of.outputs.size(); ++i) {
     std::string clean = of.model.main.outputs[i].name, file;
