@@ -37,6 +37,13 @@ void map(const void* const (&in)[Inputs], void* out, std::int64_t n, const std::
   version(versions)(in, &out, static_cast<std::size_t>(n), literals);
 }
 
+/// The same for a number of elements that is known, so that the code has no other ends of its loop.
+template <class S, std::size_t Count, std::size_t Inputs>
+void map(const void* const (&in)[Inputs], void* out, const std::uint64_t* literals = nullptr) {
+  static constexpr weft::detail::loop_arguments* versions[3] = WEFT_LOOP_VERSIONS(weft::detail::map_loop<S, Count>);
+  version(versions)(in, &out, Count, literals);
+}
+
 /// An operand of rows and columns: its address, the size of an element, and the distances between rows and between
 /// columns, in elements. The latter is 0 or 1.
 struct operand_rows {

@@ -9,6 +9,11 @@
   #include <weft/device/cpu/matmul_dnnl.hpp>
 #endif
 
+namespace weft::detail {
+template <class S, std::size_t Count>
+void map_loop(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals);
+}
+
 /// Matrix products of frozen models; of float by oneDNN if WEFT_HAS_DNNL is defined.
 namespace weft::frozen {
 
@@ -34,11 +39,53 @@ void product(const matmul_shape& s, const T* a, const T* b, T* c, T* scratch) {
 template <class T, std::size_t Columns>
 void row_product(const matmul_shape& s, const T* a, const T* b, T* c) {
   using namespace weft::detail;
+  if constexpr (Columns == 1) return multiversioned(matmul_rows_of_b<T>{s.m, s.k, T(1), b, a, s.k, c, false});
   const matmul_rows_of_c<T> rows{s.m, Columns, s.k, T(1), operand_a(s, a), b, Columns, c, Columns, false};
   constexpr std::size_t lanes = matmul_width<T>(isa::avx512) / 2, count = (Columns + lanes - 1) / lanes;
   if constexpr (Columns >= lanes && count <= 16)
     if (detected_isa() == isa::avx512) return multiversioned(isa::avx512, matmul_rows_in_registers<T, count>{rows});
   multiversioned_up_to_avx2(rows);
+}
+
+/// A product of one row, and then the expression S, if any, of its elements and of other operands.
+template <class T, std::size_t Columns, std::size_t Depth, class... S>
+struct one_row {
+  static constexpr std::size_t lanes = weft::detail::matmul_width<T>(isa::avx512) / 2,
+                               vectors = (Columns + lanes - 1) / lanes;
+  static constexpr bool in_registers = Columns >= lanes && vectors <= 16;
+
+  const T *a, *b;
+  T* c;
+  const void* const* in;
+  const std::uint64_t* literals;
+
+  template <isa set>
+  WEFT_ALWAYS_INLINE void operator()(isa_constant<set> s) const {
+    const weft::detail::matmul_rows_of_c<T> rows{1, Columns, Depth, T(1), {a, Depth, 1}, b, Columns, c, Columns, false};
+    if constexpr (set == isa::avx512 && in_registers)
+      weft::detail::matmul_rows_in_registers<T, vectors>{rows}(s);
+    else
+      rows();
+    void* const out = c;
+    (weft::detail::map_loop<S, Columns>(in, &out, Columns, literals), ...);
+  }
+  void run() const {
+    if constexpr (in_registers)
+      multiversioned(*this);
+    else
+      multiversioned_up_to_avx2(*this);
+  }
+};
+/// Computes a product of one row, whose extents are known.
+template <class T, std::size_t Columns, std::size_t Depth>
+void row_product(const T* a, const T* b, T* c) {
+  one_row<T, Columns, Depth>{a, b, c, nullptr, nullptr}.run();
+}
+/// The same, followed by the expression S, whose results overwrite the product.
+template <class T, std::size_t Columns, std::size_t Depth, class S, std::size_t Inputs>
+void row_product(const T* a, const T* b, T* c, const void* const (&in)[Inputs],
+                 const std::uint64_t* literals = nullptr) {
+  one_row<T, Columns, Depth, S>{a, b, c, in, literals}.run();
 }
 
 /// Computes `all.count` products, in the panels of a session's kernel if an expression follows (`followed`).

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/tile.hpp>
@@ -27,8 +28,12 @@ struct element_context {
   std::uint64_t constants[Constants + 1];
   std::size_t i;
 
-  element_context(const void* const* in, const std::uint64_t* literals) {
-    for (std::size_t k = 0; k != Arguments; ++k) arguments[k] = in[k];
+  element_context(const void* const* in, const std::uint64_t* literals)
+      : element_context(in, literals, std::make_index_sequence<Arguments>()) {}
+  // g++ would copy the addresses in vectors, which have to wait for the stores of the single addresses.
+  template <std::size_t... Index>
+  element_context(const void* const* in, const std::uint64_t* literals, std::index_sequence<Index...>)
+      : arguments{in[Index]...} {
     for (std::size_t k = 0; k != Constants; ++k) constants[k] = literals[k];
   }
   // A gradient's loop loads arguments that its gradient does not use, from memory of another type
@@ -63,11 +68,13 @@ using element_context_of = element_context<signature_of<S>.arguments, signature_
   #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
-template <class S>
+// `Count`: the number of elements, if it is known; otherwise 0.
+template <class S, std::size_t Count = 0>
 void map_loop(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
   using T = typename S::value_type;
   element_context_of<S> c(in, literals);
   T* to = static_cast<T*>(out[0]);
+  if constexpr (Count != 0) n = Count;
   WEFT_VECTORIZE
   for (std::size_t i = 0; i < n; ++i) {
     c.i = i;

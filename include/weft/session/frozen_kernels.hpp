@@ -77,7 +77,8 @@ class frozen_kernels : public frozen_loops {
       fixed = fixed && b.each.m == s.m && b.each.n == s.n && b.each.k == s.k && b.count == of[0].count;
     const bool is_double = c.out().type == dtype::float64;
     const std::size_t element = is_double ? 8 : 4;
-    const bool rows = fixed && !tb && matmul_streams(s.m, s.n, s.k), dots = fixed && tb && !ta && s.m == 1;
+    const bool rows = fixed && !tb && matmul_streams(s.m, s.n, s.k),
+               dots = fixed && !ta && (s.n == 1 || (tb && s.m == 1));
     const bool in_place = fixed && !tb && matmul_strips(s) == 1 && s.n * element >= 128 &&
                           (s.m < 48 || s.n * s.k * element <= (std::size_t{1} << 18));
     const bool packs = !rows && !dots && !in_place;
@@ -94,6 +95,11 @@ class frozen_kernels : public frozen_loops {
         packs ? str_cat({"reinterpret_cast<", frozen_type(c.out().type), "*>(scratch)"}) : "nullptr";
     const std::string arrays = str_cat({input(c, 0), ", ", input(c, 1), ", ", output(c)}),
                       operands = arrays + ", " + memory;
+    if (rows && !ta && of[0].count == 1 && s.m == 1 && s.n > 1) {
+      product_ = {static_cast<std::int64_t>(s.n),
+                  str_cat({"frozen::row_product<", frozen_type(c.out().type), ", ", s.n, ", ", s.k}), arrays};
+      return followed ? void() : write_product();
+    }
     if (rows && !ta && of[0].count == 1)
       return line({"frozen::row_product<", frozen_type(c.out().type), ", ", s.n, ">(", shape, ", ", arrays, ");"});
     const bool single = fixed && of[0].count == 1 && (!followed || matmul_panels<float>(s, 1, of[0].outer) == 1);

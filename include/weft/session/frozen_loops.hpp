@@ -137,9 +137,15 @@ class frozen_loops : public frozen_step {
     if (contiguous || c.inputs == 0) {
       for (std::size_t k = 0; k < c.inputs; ++k) append(list, {k ? ", " : "", at[k]});
       if (c.inputs == 0) list = "nullptr";
-      return line({indent, "frozen::map<", type, ">({", list, "}, ", at[c.inputs], ", ", text(elements(space)),
-                   literals, ");"});
+      const frozen_number n = elements(space);
+      if (n == frozen_number(product_.columns))
+        return write_product(str_cat({", ", type}), str_cat({", {", list, "}", literals}));
+      write_product();
+      const bool known = n.is_fixed() && n.at[0] > 0 && n.at[0] <= 512;  // long loops share their code
+      return line({indent, "frozen::map<", type, known ? ", " : "", known ? text(n) : "", ">({", list, "}, ",
+                   at[c.inputs], known ? "" : ", ", known ? "" : text(n), literals, ");"});
     }
+    write_product();
     const auto stride = [&](std::size_t k, std::size_t from_last) {
       return rank < from_last ? frozen_number(0) : walks[k].stride[rank - from_last];
     };
@@ -225,6 +231,17 @@ class frozen_loops : public frozen_step {
           ");"});
   }
 
+  /// A product of one row that is not written yet, because an expression can follow in the same call.
+  struct row_product {
+    std::int64_t columns = -1;  ///< -1: none
+    std::string name, arguments;
+  };
+  void write_product(const std::string& expression = {}, const std::string& operands = {}) {
+    if (product_.columns >= 0) line({product_.name, expression, ">(", product_.arguments, operands, ");"});
+    product_ = {};
+  }
+
+  row_product product_;
   sequence<std::string> expressions_;
   std::size_t numbers_ = 0;
 };

@@ -229,24 +229,27 @@ WEFT_HOST_DEVICE WEFT_INLINE double minimum(double a, double b) {
   return detail::select(detail::either(detail::is_above(b, a), detail::is_nan(a)), a, b);
 }
 
-/// e^x.
-WEFT_HOST_DEVICE WEFT_INLINE float exp(float x) {
-  // Clamps x to the range whose results are neither inf nor 0. Applies 2^power in two factors, so that both ends round
-  // correctly; their product would overflow before the result does.
-  x = detail::at_most(89.0f, x);
-  x = detail::at_least(-104.0f, x);
-  const auto [biased, expm1] = detail::split_exp<254>(x);
+namespace detail {
+
+// e^x of x at most 89 (710). Clamps x to the range whose results are neither inf nor 0. Applies 2^power in two factors,
+// so that both ends round correctly; their product would overflow before the result does.
+WEFT_HOST_DEVICE WEFT_INLINE float exp_below(float x) {
+  const auto [biased, expm1] = split_exp<254>(at_least(-104.0f, x));
   const std::uint32_t half = biased >> 1;
-  return detail::kept((expm1 + 1.0f) * detail::as_float(half << 23)) * detail::as_float((biased - half) << 23);
+  return kept((expm1 + 1.0f) * as_float(half << 23)) * as_float((biased - half) << 23);
 }
-WEFT_HOST_DEVICE WEFT_INLINE double exp(double x) {
-  x = detail::at_most(710.0, x);
-  x = detail::at_least(-746.0, x);
-  const auto [power, expm1] = detail::split_exp(x);
+WEFT_HOST_DEVICE WEFT_INLINE double exp_below(double x) {
+  const auto [power, expm1] = split_exp(at_least(-746.0, x));
   const std::uint64_t biased = power + 2046;
   const std::uint64_t half = biased >> 1;
-  return detail::kept((expm1 + 1.0) * detail::as_double(half << 52)) * detail::as_double((biased - half) << 52);
+  return kept((expm1 + 1.0) * as_double(half << 52)) * as_double((biased - half) << 52);
 }
+
+}  // namespace detail
+
+/// e^x.
+WEFT_HOST_DEVICE WEFT_INLINE float exp(float x) { return detail::exp_below(detail::at_most(89.0f, x)); }
+WEFT_HOST_DEVICE WEFT_INLINE double exp(double x) { return detail::exp_below(detail::at_most(710.0, x)); }
 
 /// e^x - 1.
 WEFT_HOST_DEVICE WEFT_INLINE float expm1(float x) {
@@ -322,11 +325,11 @@ WEFT_HOST_DEVICE WEFT_INLINE double log1p(double x) {
 
 /// 1 / (1 + e^-x).
 WEFT_HOST_DEVICE WEFT_INLINE float sigmoid(float x) {
-  const float e = exp(-abs(x));
+  const float e = detail::exp_below(-abs(x));
   return detail::select(x < 0.0f, e, 1.0f) / (1.0f + e);
 }
 WEFT_HOST_DEVICE WEFT_INLINE double sigmoid(double x) {
-  const double e = exp(-abs(x));
+  const double e = detail::exp_below(-abs(x));
   return detail::select(x < 0.0, e, 1.0) / (1.0 + e);
 }
 

@@ -48,13 +48,14 @@ namespace library {
 /// Weft's own kernels compute small products, for which they are at least as fast as dnnl_sgemm (measured against 2.6):
 /// one or two rows, and outer products; on AVX2, also a B that fits into the first-level cache, unless C is narrow and
 /// k is not short; on AVX-512, whose wider vectors dnnl_sgemm uses, only products that take less time than a call.
-/// Never if B is transposed.
+/// Never if B is transposed and has several columns.
 struct dnnl {
   template <class T>
   static constexpr bool handles = std::is_same_v<T, float>;
 
   static bool keeps_small(const matmul_shape& s) {
     if (s.m == 0 || s.n == 0 || s.k == 0) return true;
+    if (s.n == 1) return s.m <= 2 || s.m * s.k <= 16384;
     if (s.transpose_b) return false;
     if (detail::matmul_streams(s.m, s.n, s.k)) return true;
     if (detected_isa() == isa::avx512) return s.m * s.n * s.k <= (s.n >= 32 ? 32768 : 1024);
@@ -73,6 +74,7 @@ struct dnnl {
 
   static void small(const matmul_shape& s, float alpha, const float* a, std::size_t lda, const float* b,
                     std::size_t ldb, float beta, float* c, std::size_t ldc) {
+    if (s.n == 1) return reference::matmul(s, alpha, a, lda, b, ldb, beta, c, ldc);
     const detail::strided<float> left =
         s.transpose_a ? detail::strided<float>{a, 1, lda} : detail::strided<float>{a, lda, 1};
     const bool add = detail::adds_to(c, s.m, s.n, ldc, beta);

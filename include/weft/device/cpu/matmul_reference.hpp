@@ -233,12 +233,12 @@ struct matmul_rows_of_c {
     for (std::size_t i = 0; i < m; ++i) {
       const T* const left = a.data + i * a.row;
       T* const out = c + i * ldc;
-      std::size_t p = 0;
+      const std::size_t whole = k / 8 * 8;
       if (!add) {
         WEFT_VECTORIZE
         for (std::size_t j = 0; j < n; ++j) out[j] = 0;
       }
-      for (; p + 8 <= k; p += 8) {
+      for (std::size_t p = 0; p < whole; p += 8) {
         T x[8];
         for (std::size_t q = 0; q < 8; ++q) x[q] = alpha * left[(p + q) * a.column];
         const T *b0 = b + p * ldb, *b1 = b0 + ldb, *b2 = b1 + ldb, *b3 = b2 + ldb;
@@ -248,7 +248,7 @@ struct matmul_rows_of_c {
                    x[6] * b6[j] + x[7] * b7[j];
         });
       }
-      for (; p < k; ++p) {
+      for (std::size_t p = whole; p < k; ++p) {
         const T x = alpha * left[p * a.column];
         const T* const right = b + p * ldb;
         along_row([&](std::size_t j) { out[j] += x * right[j]; });
@@ -262,13 +262,13 @@ struct matmul_rows_of_c {
   template <class F>
   WEFT_INLINE void along_row(F element) const {
     constexpr std::size_t run = 128 / sizeof(T);
-    std::size_t j = 0;
-    for (; j + run <= n; j += run) {
+    const std::size_t whole = n / run * run;
+    for (std::size_t j = 0; j < whole; j += run) {
       WEFT_VECTORIZE
       for (std::size_t l = 0; l < run; ++l) element(j + l);
     }
     WEFT_VECTORIZE
-    for (; j < n; ++j) element(j);
+    for (std::size_t j = whole; j < n; ++j) element(j);
   }
 };
 
@@ -434,6 +434,8 @@ struct reference {
   template <class T>
   static void matmul(const matmul_shape& s, T alpha, const T* a, std::size_t lda, const T* b, std::size_t ldb, T beta,
                      T* c, std::size_t ldc, T* scratch = nullptr) {
+    if (s.n == 1 && ldc == 1 && (s.transpose_b || ldb == 1) && (s.m > 1 || !s.transpose_b))  // a matrix times a vector
+      return matmul({1, s.m, s.k, false, !s.transpose_a}, alpha, b, s.k, a, lda, beta, c, s.m, scratch);
     const detail::strided<T> left = s.transpose_a ? detail::strided<T>{a, 1, lda} : detail::strided<T>{a, lda, 1};
     const detail::strided<T> right = s.transpose_b ? detail::strided<T>{b, 1, ldb} : detail::strided<T>{b, ldb, 1};
     const bool add = detail::adds_to(c, s.m, s.n, ldc, beta);
