@@ -102,8 +102,13 @@ class importer::simplifier {
     return at == producers_.end() ? nullptr : at->second;
   }
   /// Returns a number that is known, or computed from such numbers.
-  std::optional<double> number(const std::string& name, int depth = 0) const {
+  std::optional<double> number(const std::string& name, int depth = 0) {
     if (!known(name) || depth > 20) return std::nullopt;
+    const auto [at, is_new] = numbers_.emplace(name, std::nullopt);
+    if (is_new) at->second = computed_number(name, depth);
+    return at->second;
+  }
+  std::optional<double> computed_number(const std::string& name, int depth) {
     const value& v = *first_.values_.at(name);
     if (!v.scalar()) return std::nullopt;
     if (v.elements)
@@ -200,7 +205,7 @@ class importer::simplifier {
     return true;
   }
   /// Checks what the text of a pattern does not contain.
-  bool fits() const {
+  bool fits() {
     for (const onnx::node* n : matched_) {
       if (n->op_type == "HardSigmoid") {
         const onnx::attribute *alpha = n->find("alpha"), *beta = n->find("beta");
@@ -280,7 +285,7 @@ class importer::simplifier {
   }
 
   /// Returns the operand of products with numbers, by which `factor` is multiplied.
-  std::string unscaled(std::string name, double& factor) const {
+  std::string unscaled(std::string name, double& factor) {
     for (const onnx::node* n; (n = producer(name)) && n->inputs.size() == 2;) {
       const auto x = number(n->inputs[1]), y = number(n->inputs[0]);
       if (n->op_type == "Mul" && (x || y))
@@ -320,7 +325,7 @@ class importer::simplifier {
     y.op_type = "Attention";
     y.inputs = {q, k + "/keys", n.inputs[1]};
     y.attributes.clear();
-    if (!qs[3].is_number() || !near(scale * scale * static_cast<double>(qs[3].number()), 1))
+    if (!qs[3].is_number() || scale < 0 || !near(scale * scale * static_cast<double>(qs[3].number()), 1))
       y.attributes.push_back(attribute_of("scale", static_cast<float>(scale)));
     if (qs[2] == ks[3] && is_causal(mask))
       y.attributes.push_back(attribute_of("is_causal", std::int64_t{1}));
@@ -454,7 +459,9 @@ class importer::simplifier {
     v.like = &n;
     if (op == "Transpose") {
       const onnx::attribute* const perm = n.find("perm");
-      if (!perm || !(permuted(extents(x), {perm->ints.begin(), perm->ints.end()}) == extents(y))) return false;
+      if (!perm || std::any_of(perm->ints.begin(), perm->ints.end(), [](std::int64_t a) { return a < 0; }))
+        return false;
+      if (!(permuted(extents(x), {perm->ints.begin(), perm->ints.end()}) == extents(y))) return false;
       v.to = permuted(v.to, {perm->ints.begin(), perm->ints.end()});
     } else if (op == "Reshape" || op == "Squeeze" || op == "Unsqueeze" || op == "Flatten") {
       if (!reshape(v, extents(y))) return false;
@@ -709,6 +716,7 @@ class importer::simplifier {
   std::vector<integer> parts_;  ///< their extents
   std::map<std::string, view> views_;
   std::map<std::string, std::string> shown_;  ///< the names of views that nodes read
+  std::map<std::string, std::optional<double>> numbers_;
   std::map<std::string, std::string> concats_;
   std::map<std::string, integers> made_;  ///< the extents of new values
   std::vector<onnx::node> nodes_;
