@@ -140,6 +140,7 @@ std::string type_of(const X&) {
   return std::is_same_v<T, float>    ? "float"
          : std::is_same_v<T, double> ? "double"
          : std::is_same_v<T, bool>   ? "bool"
+         : std::is_same_v<T, half>   ? "weft::half"
          : sizeof(T) == 4            ? "std::int32_t"
                                      : "std::int64_t";
 }
@@ -351,6 +352,12 @@ BOOST_AUTO_TEST_CASE(copies_and_rows) {
   auto i = placeholder<std::int32_t, dims<dyn<"time">>>(g, "i");
   auto table = variable<float, dims<5, 8>>(g, "table", init::normal{});
   session t{g, {.threads = 1}};
+  auto h = placeholder<half, dims<4, 6>>(g, "h");
+  auto halves = variable<half, dims<5, 6>>(g, "halves", init::normal{});
+  session u{g, {.threads = 1}};
+  check(all, "of_halves", u,
+        fetch(cast<float>(h) * 2.0f, cast<float>(transpose<1, 0>(h)), cast<float>(gather(halves, i))), feed(h, i),
+        {1, 7});
   check(all, "gathers", t, fetch(gather(table, i), transpose<1, 0>(gather(table, i) * 2.0f)), feed(i), {1, 7});
   run(all);
 }

@@ -38,8 +38,12 @@ class frozen_arrays {
                      frozen_type(type), "*>(weights + ", bytes_, ");\n"});
       bytes_ = file_.size();
     } else {
-      append(text_, {"alignas(64) inline const ", frozen_type(type), " ", name, "[] = {\n    ",
-                     rows * stride != 0 ? values : "0", "};\n"});
+      const bool is_storage = type == dtype::float16 || type == dtype::bfloat16;  // by their bits
+      append(text_, {"alignas(64) inline const ", is_storage ? "std::uint16_t" : frozen_type(type), " ", name,
+                     is_storage ? "_bits" : "", "[] = {\n    ", rows * stride != 0 ? values : "0", "};\n"});
+      if (is_storage)
+        append(text_, {"inline const ", frozen_type(type), "* const ", name, " = reinterpret_cast<const ",
+                       frozen_type(type), "*>(", name, "_bits);\n"});
       bytes_ += rows * stride * bytes;
     }
   }

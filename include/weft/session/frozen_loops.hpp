@@ -173,7 +173,6 @@ class frozen_loops : public frozen_step {
     const auto& r = *static_cast<const fused_reduction*>(c.node.detail);
     const auto a = attributes_of<reduction_op>(c.node);
     if (c.inputs > 3) refuse("its expression has more than three operands: compute the expression with let()");
-    check_frozen_type(r.body->type);
     const std::string type = expression_of(*r.body), literals = literals_of(*r.body, c);
     const shape space = broadcast_space(c.declared.data(), c.inputs);
     const char* const hows[] = {"store", "sum", "product", "maximum", "minimum"};

@@ -165,7 +165,6 @@ class frozen_step {
     for (std::size_t i = 0; i < results_.size(); ++i) parameter(g_.info(p.request.fetches[i]), "", results_[i]);
   }
   void parameter(const value_info& v, const char* constness, const std::string& name) {
-    check_frozen_type(v.type);
     append(parameters_, {parameters_.empty() ? "" : ", ", constness, frozen_type(v.type), "* ", name});
     append(arguments_, {arguments_.empty() ? "" : ", ", name});
     append(described_, {"/// ", name, ": ", frozen_type(v.type), " ", g_.to_string(v.extents), "\n"});
@@ -200,7 +199,6 @@ class frozen_step {
     scope_->declared[b] = 1;
     if (!name.empty()) return name;
     if (const std::uint32_t same = captured(b); same != plan::none) return name = around([&] { return used(same); });
-    check_frozen_type(buffer.declared.type);
     const std::uint32_t n = owner(b);
     name = unique(p.name(n));
     if (const std::byte* const at = weight(b)) {

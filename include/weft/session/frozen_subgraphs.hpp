@@ -142,7 +142,6 @@ class frozen_subgraphs : public frozen_kernels {
     for (std::size_t j = 0; j < s.variables; ++j) {
       const value_info& v = c.declared[s.variable_in(j)];
       const std::string state = unique("state");
-      check_frozen_type(v.type);
       operands.push_back({state});
       last.push_back(output(c, j));
       line({"const ", frozen_type(v.type), "* ", state, " = ", input(c, s.variable_in(j)), ";"});

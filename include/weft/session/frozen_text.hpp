@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 
-#include <weft/error.hpp>
 #include <weft/session/freeze_names.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/text.hpp>
@@ -53,14 +52,7 @@ inline std::string frozen_dtype(dtype t) {
                                                        : n);
 }
 
-/// Throws unimplemented if frozen models cannot have elements of a type.
-inline void check_frozen_type(dtype t) {
-  if (t == dtype::float16 || t == dtype::bfloat16)
-    throw error(error_code::unimplemented, "freeze",
-                {name(t), " values have no frozen form: cast the model's weights to float"});
-}
-
-/// Returns the literal of an element, which reads back to the same bits.
+/// Returns the literal of an element, which reads back to the same bits; of half and bfloat16, the bits.
 inline std::string frozen_literal(dtype t, const std::byte* at) {
   const auto as = [&](auto x) {
     __builtin_memcpy(&x, at, sizeof x);
@@ -96,6 +88,8 @@ inline std::string frozen_literal(dtype t, const std::byte* at) {
     case dtype::uint8:
       return std::to_string(as(std::uint8_t{}));
     case dtype::uint16:
+    case dtype::float16:
+    case dtype::bfloat16:
       return std::to_string(as(std::uint16_t{}));
     case dtype::uint32:
       return std::to_string(as(std::uint32_t{})) + "u";
