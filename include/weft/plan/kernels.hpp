@@ -54,7 +54,12 @@ class kernel_preparation {
       fusion = {own.input_slots[update_view::variable_input()], -update_view(own.node).descent_rate(), true};
     else
       fusion = {own.output_slots[0], 1, false, prepare(i.node, own), &own};
-    return prepare(i.leader, leading, &fusion);
+    try {
+      return prepare(i.leader, leading, &fusion);
+    } catch (const error&) {  // of extents that do not fit: nothing owns the epilogue yet
+      delete fusion.epilogue;
+      throw;
+    }
   }
 
  private:
