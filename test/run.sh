@@ -23,7 +23,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 under_asan=(tensor device ops graph plan session data summary checkpoint train queue transport distributed fuzz gpu)
 under_tsan=(session summary checkpoint train.supervised_session queue transport distributed.hostile_peers)
 # Tests under AddressSanitizer whose kernels others have too, and which other presets run on the CPU.
-others_have=(session.random_float_graphs emulated.ops.{dropout,extents,scan,storage_types}
+others_have=(session.random_float_graphs ops.every_operation emulated.ops.{dropout,extents,scan,storage_types}
   emulated.oracle.{mixed_precision,rows} emulated.session.{control_flow,control_flow_scan,session}
   emulated.train.{minimize,optimizers})
 # Tests that are compiled unoptimised in any preset, and have run under AddressSanitizer.
@@ -143,7 +143,7 @@ export CCACHE_STATSLOG=$PWD/build/ccache.log
 : > "$CCACHE_STATSLOG"
 if [[ ${#presets[@]} -gt 0 ]]; then
   # An earlier --all has set these otherwise.
-  configure=(-DWEFT_TESTS_EMULATED_GPU=ON -DWEFT_TESTS_LEAVE_OUT= -DWEFT_CUDA_FEW=OFF)
+  configure=(-DWEFT_TESTS_EMULATED_GPU=ON -DWEFT_TESTS_LEAVE_OUT= -DWEFT_TESTS_LINE_NUMBERS=ON -DWEFT_CUDA_FEW=OFF)
   for preset in "${presets[@]}"; do run "$preset"; done
 elif [[ -z $all ]]; then
   # Benchmarks are no tests; --all compiles them too.
@@ -152,7 +152,8 @@ elif [[ -z $all ]]; then
 else
   leave_out=
   if [[ -z $long ]]; then leave_out=$(IFS=';'; echo "${others_have[*]}"); fi
-  configure=(-DWEFT_BUILD_FUZZERS=ON "-DWEFT_TESTS_LEAVE_OUT=$leave_out")
+  # `--preset asan` repeats a failure with line numbers.
+  configure=(-DWEFT_BUILD_FUZZERS=ON -DWEFT_TESTS_LINE_NUMBERS="${long:+ON}" "-DWEFT_TESTS_LEAVE_OUT=$leave_out")
   run asan "${under_asan[@]}"
   if [[ -z $long ]]; then leave_out=session.random_float_graphs; fi
   configure=("-DWEFT_TESTS_LEAVE_OUT=$leave_out")
