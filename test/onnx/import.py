@@ -44,6 +44,8 @@ def attribute(name, value):
         return field(5, field(1, name) + field(2, value) + field(20, 1))
     if isinstance(value, str):
         return field(5, field(1, name) + field(4, value) + field(20, 3))
+    if isinstance(value, bytes):
+        return field(5, field(1, name) + field(6, value) + field(20, 5))
     return field(5, field(1, name) + b"".join(field(8, n) for n in value) + field(20, 7))
 
 
@@ -146,6 +148,25 @@ scales = [floats("a", [], [0.5]), floats("b", [2], [0.25, 1.0]), integers8("zero
           integers8("w", [4, 2], range(8)), value(11, "q", [3, 4], 3), value(12, "y", [3, 2], 3)]
 writes("quantized", model(node("QLinearMatMul", ["q", "a", "zero", "w", "b", "zero", "a", "three"], ["y"]), *scales),
        "nn::dense<2> ", "(cast<float>(q) * 0.5f) / 0.5f) + 3.0f, -128.0f, 127.0f)")
+alone = field(5, field(1, 2) + field(2, 6) + field(8, "c") + field(9, struct.pack("<2i", 4, -2)))
+writes("quantized_gemm", model(node("QGemm", ["q", "a", "zero", "w", "b", "zero", "c", "a", "three"], ["y"], "", "com.microsoft", alpha=0.5),
+                               alone, *scales), "0.5f * matmul(", " + 0.5f * ")
+writes("all_zeros", model(node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"]), x, value(12, "y", ["batch", 4], 2)),
+       "select(step > 0, step, 1)")
+
+
+# A loop whose body computes or keeps its condition, and begins with `going`.
+def loop(body, going, count=20):
+    state = [value(11, "i", [], 7), value(11, "c", [], 9), value(11, "s", [3])]
+    graph = b"".join([body, node("Add", ["s", "s"], ["t"]), *state, value(12, "d", [], 9), value(12, "t", [3])])
+    bool_value = field(5, field(2, 9) + field(8, "going") + field(9, bytes([going])))
+    return model(node("Loop", ["n", "going", "x"], ["y"], body=graph), field(5, field(2, 7) + field(8, "n") + field(9, struct.pack("<q", count))),
+                 bool_value, floats("most", [], [9.0]), value(11, "x", [3]), value(12, "y", [3]))
+
+
+kept = node("Identity", ["c"], ["d"])
+computed = node("ReduceSum", ["s"], ["m"], keepdims=0) + node("Less", ["m", "most"], ["d"])
+writes("loop_never", loop(kept, False), "{ return let(x); }")
 # Nodes that are one operation of Weft.
 def number(name, x):
     return floats(name, [], [x])
@@ -294,6 +315,12 @@ for program in ["clang-format", "clang-format-19", root / "build/clang-format/cl
     break
 else:
     print("not checked: no clang-format 19")
+
+# Loops are not formatted as clang-format does.
+writes("loop", loop(kept, True), "scan(", "range<std::int64_t, 20>")
+writes("loop_break", loop(computed, True), "while_loop(", ".max_iterations = 20")
+writes("loop_small", loop(computed, True, 3), "while_loop(", ".max_iterations = 3")
+writes("loop_endless", loop(computed, True, (1 << 63) - 1), "}, constant(g, tensor<std::int64_t>(0))")
 
 print("\n".join(faults) if faults else "ok")
 sys.exit(1 if faults else 0)

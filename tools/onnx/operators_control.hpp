@@ -85,6 +85,22 @@ inline value* parameter(call& c, std::vector<std::unique_ptr<value>>& all, const
   return &v;
 }
 
+/// Returns true if only known values determine the condition that a body computes. `known`: names of its inputs.
+inline bool has_known_condition(call& c, const weft::onnx::graph& body, std::set<std::string> known) {
+  std::set<std::string> computed;
+  for (const auto& v : body.inputs) computed.insert(v.name);
+  for (const auto& t : body.initializers) known.insert(t.name);
+  const auto is_known = [&](const std::string& name) {
+    return name.empty() || known.contains(name) || (!computed.contains(name) && c.to.find(name).known());
+  };
+  for (const weft::onnx::node& n : body.nodes) {
+    const bool all = std::all_of(n.inputs.begin(), n.inputs.end(), is_known) &&
+                     std::none_of(n.attributes.begin(), n.attributes.end(), [](const auto& a) { return a.g; });
+    (all ? known : computed).insert(n.outputs.begin(), n.outputs.end());
+  }
+  return is_known(body.outputs[0].name);
+}
+
 /// Steps whose number is known and small are written one after the other. Others are a scan if the number is known, and
 /// otherwise a while_loop.
 inline void looped(call& c) {
@@ -93,8 +109,8 @@ inline void looped(call& c) {
   if (body.inputs.size() != carried + 2 || body.outputs.size() < carried + 1)
     c.refuse("its body does not fit its operands");
   const bool has_count = c.has(0), has_condition = c.has(1);
-  // Rows are stacked only if their number is known.
-  if (body.outputs.size() > carried + 1)
+  const bool stacks = body.outputs.size() > carried + 1;  // only if the number of rows is known
+  if (stacks)
     for (const std::size_t i : {0u, 1u})
       if (c.has(i)) c.known_integers(i);
   const bool count_known = has_count && c.operand(0).elements && c.operand(0).elements->at(0).is_number();
@@ -114,7 +130,12 @@ inline void looped(call& c) {
     return c.in[i];
   };
   for (std::size_t i = 0; i < carried; ++i) operand(i + 2);
-  if (count_known && count <= 16 && starts) {
+  const std::string going = body.inputs[1].name;
+  std::set<std::string> at_step{body.inputs[0].name, going};
+  for (std::size_t i = 0; i < carried; ++i)
+    if (c.in[i + 2]->known()) at_step.insert(body.inputs[i + 2].name);
+  const bool never = has_condition && starts && c.operand(1).elements->at(0).is(0);
+  if (never || (count_known && count <= 16 && starts && (stacks || has_known_condition(c, body, at_step)))) {
     std::vector<value*> state{nullptr, has_condition ? c.in[1] : known("condition", boolean, 1)};
     for (std::size_t i = 0; i < carried; ++i) state.push_back(c.in[i + 2]);
     std::vector<std::string> stacked(body.outputs.size() - carried - 1);
@@ -165,7 +186,7 @@ inline void looped(call& c) {
                importer::shape_text(results[i + 1]->extents) + " after it");
   };
   c.to.uses_graph = true;
-  if (body.outputs.size() > carried + 1 || (count_known && starts)) {
+  if (stacks || (count_known && starts && has_known_condition(c, body, {going}))) {
     if (!count_known || !starts) c.refuse("the number of its steps must be known at import, since it stacks rows");
     parameters[1] = known("condition", boolean, 1);
     const std::string text = c.to.lambda(body, parameters, results, true, "", 1);
@@ -185,9 +206,10 @@ inline void looped(call& c) {
   const std::string head = (has_count ? "auto " + parameters[0]->text : "auto") + ", auto " + parameters[1]->text;
   const std::string test =
       has_count ? parameters[0]->text + " < " + limit + " && " + parameters[1]->text : parameters[1]->text;
-  const std::string loop = "while_loop([&](" + head + ") { return " + test + "; }, " + text + ", " +
-                           (count_known ? "{.max_iterations = " + std::to_string(count) + "}, " : "") +
-                           "constant(g, tensor<std::int64_t>(0)), " + first + operands + ")";
+  const std::string loop =
+      "while_loop([&](" + head + ") { return " + test + "; }, " + text + ", " +
+      (count_known && count <= INT32_MAX ? "{.max_iterations = " + std::to_string(count) + "}, " : "") +
+      "constant(g, tensor<std::int64_t>(0)), " + first + operands + ")";
   for (std::size_t i = 0; i < carried; ++i) check(i);
   results.erase(results.begin());
   call_results(c, loop, results, 2);

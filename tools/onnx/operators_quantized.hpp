@@ -109,7 +109,8 @@ inline void dequantize(call& c) {
 inline void quantize_dynamically(call& c) {
   c.need_header("ops/elementwise/clamp.hpp");
   c.text = c.after_statements(
-      "least = let(minimum(min({0}), 0)); scale = let((maximum(max({0}), 0) - {least}) / 255); "
+      "least = let(minimum(min({0}), 0)); step = let((maximum(max({0}), 0) - {least}) / 255); "
+      "scale = let(select({step} > 0, {step}, 1)); "
       "zero_point = let(clamp(round(-{least} / {scale}), 0, 255)); "
       "cast<std::uint8_t>(clamp(round({0} / {scale}) + {zero_point}, 0, 255))");
   c.result(0, c.operand(0).extents, c.operand(0).last, uint8);

@@ -59,9 +59,12 @@ std::vector<onnx::node> with_real_numbers(const onnx::node& n) {
     for (std::size_t i = 0; i < count; ++i)
       operands.push_back(real(input(first + 3 * i), input(first + 3 * i + 1), input(first + 3 * i + 2),
                               axes[std::min<std::size_t>(i, 1)]));
-    if (!input(bias).empty())
+    if (!input(bias).empty()) {
       operands.push_back(
           add("DequantizeLinear", {input(bias), input(1), "", input(4)}, {attribute_of("axis", std::int64_t{0})}));
+      if (const onnx::attribute* const alpha = n.find("alpha"); is_gemm && alpha)
+        attributes.push_back(attribute_of("beta", alpha->f));  // the bias has the scale of the product
+    }
     const std::string y = add(op, operands, attributes);
     if (!input(result).empty()) add("QuantizeLinear", {y, input(result), input(result + 1)});
   }
