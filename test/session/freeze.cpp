@@ -426,6 +426,29 @@ BOOST_AUTO_TEST_CASE(groups_of_channels) {
   run(all);
 }
 
+// Operations that read the same weights with other extents have arrays of their own.
+BOOST_AUTO_TEST_CASE(weights_that_are_shared) {
+  frozen_programs all;
+  graph g;
+  auto x = placeholder<float, dims<2, 8>>(g, "x");
+  auto y = placeholder<float, dims<2, 4>>(g, "y");
+  auto image4 = placeholder<float, dims<1, 5, 5, 4>>(g, "image4");
+  auto image8 = placeholder<float, dims<1, 5, 5, 8>>(g, "image8");
+  auto f = variable<float, dims<3, 3, 2, 8>>(g, "f", init::normal{});
+  auto w = variable<float, dims<8, 8>>(g, "w", init::normal{});
+  auto scales = variable<float, dims<8>>(g, "w_scales", init::normal{});
+  auto convolved =
+      conv2d(image8, reshape<dims<1, 1, 8, 8>>(w)) + sum<3, keep_dims>(conv2d(image4, reshape<dims<1, 1, 4, 16>>(w)));
+  session s{g, {.threads = 1}};
+  check(all, "groups", s, fetch(grouped_conv2d<2>(image4, f), grouped_conv2d<4>(image8, f)), feed(image4, image8));
+  check(all, "padded", s, fetch(convolved), feed(image8, image4));
+  const freeze_options int8{.weights = frozen_weights::int8};
+  check(all, "padded_int8", s, fetch(convolved), feed(image8, image4), {0}, int8, 0.1);
+  check(all, "products", s, fetch(matmul(x, w), matmul(y, reshape<dims<4, 16>>(w))), feed(x, y), {0}, int8, 0.1);
+  check(all, "names", s, fetch(matmul(x + scales, w)), feed(x), {0}, int8, 0.1);
+  run(all);
+}
+
 BOOST_AUTO_TEST_CASE(sequences) {
   frozen_programs all;
   graph g;
@@ -531,6 +554,8 @@ BOOST_AUTO_TEST_CASE(loops_and_branches) {
   check(all, "nested", s, fetch(nested, mapped), feed(xs, h), {1, 2, 11});
   check(all, "whiles", s, fetch(count, sum1, bounded), feed(n, x, h));
   check(all, "branches", s, fetch(chosen, several), feed(p, n, x, h));
+  auto [swapped1, swapped2] = scan([](auto a, auto b, auto) { return std::tuple{b, a}; }, h, h * 2.0f, rows(x));
+  check(all, "unread_rows", s, fetch(swapped1, swapped2), feed(h, x));
   BOOST_CHECK_EXCEPTION(freeze(all.folder + "/slopes.hpp", s, fetch(slopes), feed(ws, h)), error, [](const error& e) {
     return std::string(e.what()).find("while_loop has no frozen form: it is part of a gradient") != std::string::npos;
   });

@@ -145,7 +145,8 @@ class frozen_kernels : public frozen_loops {
       add(name, dtype::int8, weft::shape(rows, columns), integers.data());
       add(unique(name + "_scales"), dtype::float32, weft::shape(columns), scales.data());
     };
-    const std::string name = array_of(buffer, transposed ? form::transposed_integers : form::integers, added);
+    const std::string name =
+        array_of(buffer, transposed ? form::transposed_integers : form::integers, weft::shape(rows, columns), added);
     return str_cat({"frozen::quantized{", name, ", ", name, "_scales}"});
   }
 
@@ -200,13 +201,14 @@ class frozen_kernels : public frozen_loops {
     reserve_scratch(image_bytes);
     if (groups != 1) {
       if (!known) refuse("the filters of its groups are computed");
-      filters = array_of(b, form::groups, [&](const std::string& name, std::uint32_t n) {
-        sequence<std::byte> apart(groups * rows * columns * element);
-        for (std::size_t i = 0; i < groups * rows; ++i)
-          __builtin_memcpy(apart.data() + (i % groups * rows + i / groups) * columns * element,
-                           known + i * columns * element, columns * element);
-        add_array(name, n, c.declared[1], apart.data(), columns, stride);
-      });
+      filters =
+          array_of(b, form::groups, weft::shape(groups, rows, columns), [&](const std::string& name, std::uint32_t n) {
+            sequence<std::byte> apart(groups * rows * columns * element);
+            for (std::size_t i = 0; i < groups * rows; ++i)
+              __builtin_memcpy(apart.data() + (i % groups * rows + i / groups) * columns * element,
+                               known + i * columns * element, columns * element);
+            add_array(name, n, c.declared[1], apart.data(), columns, stride);
+          });
     } else if (known && options_.weights == frozen_weights::int8 && element == 4) {
       needs(product_header);
       filters = str_cat({"reinterpret_cast<float*>(scratch + ", image_bytes, ")"});
@@ -216,7 +218,7 @@ class frozen_kernels : public frozen_loops {
     } else if (stride == columns) {
       filters = input(c, 1);
     } else if (known) {
-      filters = array_of(b, form::padded, [&](const std::string& name, std::uint32_t n) {
+      filters = array_of(b, form::padded, weft::shape(rows, columns), [&](const std::string& name, std::uint32_t n) {
         add_array(name, n, c.declared[1], known, columns, stride);
       });
     } else {  // computed filters
@@ -255,8 +257,9 @@ class frozen_kernels : public frozen_loops {
                       stride = padded_row(columns, element);
     const std::byte* const known = weight(c.at[0].input_slots[0]);
     if (!known) refuse("its filters are computed");
-    const std::string filters =
-        array_of(c.at[0].input_slots[0], form::transposed_filters, [&](const std::string& name, std::uint32_t n) {
+    const std::string filters = array_of(
+        c.at[0].input_slots[0], form::transposed_filters, weft::shape(taps, inner, columns),
+        [&](const std::string& name, std::uint32_t n) {
           sequence<std::byte> reversed(taps * inner * columns * element);
           for (std::size_t i = 0; i < taps * columns * inner; ++i)
             __builtin_memcpy(
@@ -290,14 +293,16 @@ class frozen_kernels : public frozen_loops {
           ");"});
   }
   enum class form : unsigned char { transposed_filters, padded, groups, integers, transposed_integers };
-  /// Returns the name of an array that has a buffer's elements in another form; `add(name, node)` adds it at first.
+  /// Returns the name of an array that has a buffer's elements in another form for a use with these extents (a filter
+  /// of several operations has a form for each); `add(name, node)` adds it at first.
   template <class F>
-  std::string array_of(std::uint32_t b, form as, const F& add) {
+  std::string array_of(std::uint32_t b, form as, const shape& extents, const F& add) {
     const std::byte* const values = weight(b);
     for (const other_array& a : others_)
-      if (a.values == values && a.as == as) return a.name;
-    others_.push_back({values, as, unique(made().name(owner(b)))});
-    const std::string name = others_.back().name;
+      if (a.values == values && a.as == as && a.extents == extents) return a.name;
+    std::string name = unique(made().name(owner(b)));
+    while (contains(name + "_scales")) name = unique(name);
+    others_.push_back({values, as, extents, name});
     add(name, owner(b));
     return name;
   }
@@ -492,6 +497,7 @@ class frozen_kernels : public frozen_loops {
   struct other_array {
     const std::byte* values;
     form as;
+    shape extents;
     std::string name;
   };
   sequence<other_array> others_;

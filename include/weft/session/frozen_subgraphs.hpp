@@ -93,9 +93,9 @@ class frozen_subgraphs : public frozen_kernels {
     sequence<std::string> results;
     for (std::size_t i = 1; i < c.inputs; ++i) operands.push_back({"", c.at[0].input_slots[i]});
     for (std::size_t k = 0; k < c.node.outputs.size(); ++k) results.push_back(output(c, k));
-    const std::string index = input(c, 0);
     const bool is_predicate = c.declared[0].type == dtype::boolean;
     const std::size_t count = c.node.subgraphs.size();
+    const std::string index = count > 1 ? input(c, 0) : "";
     for (std::size_t b = 0; b < count; ++b) {
       std::string condition = is_predicate ? "(*" + index + ") " : str_cat({"(*", index, " == ", b, ") "});
       line({b ? "} else " : "", b + 1 < count ? "if " : "", b + 1 < count ? condition : "", "{"});
@@ -161,7 +161,8 @@ class frozen_subgraphs : public frozen_kernels {
       nested(c, 0, memory, read, {going_on});
       line({"  if (!*", going_on, ") break;"});
     }
-    for (std::size_t r = 0; r < s.rows_read; ++r) operands.push_back({unique(input(c, s.row_in(r)) + "_row")});
+    for (std::size_t r = 0; r < s.rows_read; ++r)
+      operands.push_back({unique(made().name(owner(c.at[0].input_slots[s.row_in(r)])) + "_row")});
     operands.append(invariants.begin(), invariants.size());
     std::string before;
     before.swap(code_);  // the body determines which rows it reads, but the rows precede it
