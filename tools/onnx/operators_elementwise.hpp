@@ -76,7 +76,7 @@ inline void dropped_out(call& c) {
   c.fuses = false;
   // Without its mask it is a layer, whose mode decides.
   if (!has_mask && rate > 0) {
-    c.layer("nn::dropout", ".rate = " + literal(float64, rate), {}, true);
+    c.layer("nn::dropout", ".rate = " + digits(static_cast<float>(rate)), {}, true);
     return;
   }
   c.to.uses_graph |= has_mask;
