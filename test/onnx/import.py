@@ -193,6 +193,28 @@ text = writes("attention", model(*parts, node("MatMul", ["qt", "kt"], ["a"]), no
                                  scaled, *heads, value(12, "y", [2, 5, 12])), "attention(", "reshape<dims<2, 5, 12>>(transpose<0, 2, 1, 3>(")
 if "matmul" in text or ".scale" in text or text.count("transpose<0, 2, 1, 3>(reshape<dims<2, 5, 3, 4>>(") != 3:
     faults.append(f"attention: {text}")
+writes("windows", model(node("MaxPool", ["x"], ["a"], kernel_shape=[3, 3], strides=[2, 2]), node("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3]),
+                        node("Reshape", ["b", "s"], ["y"]), integers("s", [0, 0, -1]), value(11, "x", ["batch", 3, "time", 9]),
+                        value(12, "y", ["batch", "steps", 12])), "reshape<dims<dyn<\"batch\">, ", " 12>>(")
+# Nodes are one operation only if its result has the extents of theirs, and its mask the places of a triangle.
+for axes in ([0, 2], [0, 1, 2]):
+    writes("mean_axis", model(node("ReduceMean", ["x"], ["m"], axes=axes), node("Squeeze", ["m"], ["y"], axes=axes[1:]), value(11, "x", [4, 3, 5]),
+                              value(12, "y", [1, 3][:4 - len(axes)]), opset=11), "reshape<dims<1")
+writes("mean_first", model(node("ReduceMean", ["x"], ["m"], axes=[0, 2]), node("Squeeze", ["m"], ["y"], axes=[0, 2]), value(11, "x", [4, 3, 5]),
+                           value(12, "y", [3]), opset=11), "mean<0, 2>(x)")
+text = writes("gelu_rank", model(node("Div", ["x", "r"], ["a"]), node("Erf", ["a"], ["b"]), node("Add", ["b", "one"], ["c"]),
+                                 node("Mul", ["x", "c"], ["d"]), node("Mul", ["half", "d"], ["y"]), number("r", 2 ** 0.5),
+                                 number("one", 1.0), floats("half", [1, 1, 1], [0.5]), x, value(12, "y", [1, "batch", 4])))
+triangle = [0.0 if k <= q else float("-inf") for q in range(3) for k in range(3)]
+for name, queries, mask, word in [("causal", 3, floats("m", [3, 3], triangle), ".causal = true"),
+                                  ("rows", 3, floats("m", [3, 1, 3], triangle), "attention_mask("),
+                                  ("queries", 1, value(11, "m", [3, 3]), "softmax")]:
+    text += writes(name, model(node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]), node("MatMul", ["q", "t"], ["a"]), node("Add", ["a", "m"], ["b"]),
+                               node("Softmax", ["b"], ["c"], axis=-1), node("MatMul", ["c", "v"], ["y"]), mask,
+                               value(11, "q", [1, 3, queries, 4]), *(value(11, n, [1, 3, 3, 4]) for n in "kv"),
+                               value(12, "y", [1, 3, 3, 4])), word)
+if "gelu(" in text or text.count(".causal") != 1:
+    faults.append(f"extents: {text}")
 # Moves that cancel, and a dense layer between them.
 writes("moves", model(node("Transpose", ["x"], ["a"], perm=[1, 0, 2]), node("Reshape", ["a", "flat"], ["b"]),
                       node("Gemm", ["b", "f.weight", "f.bias"], ["c"]), node("Reshape", ["c", "rows"], ["d"]),

@@ -67,7 +67,7 @@ std::string signature_of(const std::vector<onnx::node>& nodes, const std::vector
   for (const std::size_t i : of) {
     const onnx::node& n = nodes[i];
     // The sum of the block's operand and its result: a block can lack it.
-    if (i == of.back() && n.op_type == "Add" && of.size() > 2) {
+    if (i == of.back() && n.op_type == "Add" && of.size() > 2 && !nodes[of[0]].inputs.empty()) {
       const auto is_operand = [&](std::size_t k) { return n.inputs.at(k) == nodes[of[0]].inputs.at(0); };
       if (is_operand(0) != is_operand(1)) continue;
     }

@@ -61,19 +61,22 @@ class integer {
   }
   bool operator==(const integer&) const = default;
 
-  /// Returns the quotient if the division is known to be exact. The divisor is one term.
-  friend std::optional<integer> exact_quotient(const integer& a, const integer& b) {
-    if (a.terms_.empty() && !b.is(0)) return integer(0);
-    if (b.terms_.size() != 1) return a == b && !b.terms_.empty() ? std::optional<integer>(1) : std::nullopt;
-    const auto& [divisor, by] = *b.terms_.begin();
+  /// Returns the quotient if the division is known to be exact: that of polynomials, in lexicographic order.
+  friend std::optional<integer> exact_quotient(integer a, const integer& b) {
     integer quotient;
-    for (const auto& [atoms, factor] : a.terms_) {
+    if (b.terms_.empty()) return std::nullopt;
+    const auto& [divisor, by] = b.leading_term();
+    for (int step = 0; !a.terms_.empty(); ++step) {
+      const auto& [atoms, factor] = a.leading_term();
+      integer part;
       std::vector<std::string> left;
       if (by == -1 && factor == std::numeric_limits<std::int64_t>::min()) overflow();
-      if (factor % by != 0 || !std::includes(atoms.begin(), atoms.end(), divisor.begin(), divisor.end()))
+      if (step == 100 || factor % by != 0 || !std::includes(atoms.begin(), atoms.end(), divisor.begin(), divisor.end()))
         return std::nullopt;
       std::set_difference(atoms.begin(), atoms.end(), divisor.begin(), divisor.end(), std::back_inserter(left));
-      quotient.add(left, factor / by);
+      part.add(left, factor / by);
+      quotient = quotient + part;
+      a = a - part * b;
     }
     return quotient;
   }
@@ -101,6 +104,13 @@ class integer {
     std::int64_t& sum = terms_[atoms];
     if (__builtin_add_overflow(sum, factor, &sum)) overflow();
     if (sum == 0) terms_.erase(atoms);
+  }
+  /// Returns the term with the most of the first atom, of the second if equal, and so on. Needs a term.
+  const std::pair<const std::vector<std::string>, std::int64_t>& leading_term() const {
+    return *std::min_element(terms_.begin(), terms_.end(), [](const auto& a, const auto& b) {
+      const auto [x, y] = std::mismatch(a.first.begin(), a.first.end(), b.first.begin(), b.first.end());
+      return x != a.first.end() && (y == b.first.end() || *x < *y);
+    });
   }
   std::string term_text(bool for_people) const {
     const auto number_text = [&](std::int64_t n) {

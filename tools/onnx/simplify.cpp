@@ -204,8 +204,9 @@ class importer::simplifier {
     }
     return true;
   }
-  /// Checks what the text of a pattern does not contain.
-  bool fits() {
+  /// Checks what the text of a pattern does not contain. A constant with more axes than a gives them to the result.
+  bool fits(const onnx::node& last) {
+    if (!(extents(bound_.at('a')) == extents(last.outputs[0]))) return false;
     for (const onnx::node* n : matched_) {
       if (n->op_type == "HardSigmoid") {
         const onnx::attribute *alpha = n->find("alpha"), *beta = n->find("beta");
@@ -230,7 +231,7 @@ class importer::simplifier {
     const bool can_match = n.op_type == "Mul" || n.op_type == "Div" || n.op_type == "Add";
     for (const pattern& p : patterns) {
       bound_.clear(), matched_.clear();
-      if (!can_match || !matches(p.nodes, n.outputs[0]) || !is_closed(n) || !fits()) continue;
+      if (!can_match || !matches(p.nodes, n.outputs[0]) || !is_closed(n) || !fits(n)) continue;
       y.op_type = p.op;
       y.inputs.clear();
       y.attributes.clear();
@@ -270,12 +271,10 @@ class importer::simplifier {
     std::vector<std::int64_t> axes;
     if (kept.size() != x.size()) return std::nullopt;
     for (std::size_t i = 0; i < x.size(); ++i)
-      if (kept[i].is(1) && i > 0)
+      if (kept[i].is(1) && !x[i].is(1))
         axes.push_back(static_cast<std::int64_t>(i));
       else
         left.push_back(kept[i]);
-    for (const std::int64_t axis : axes)
-      if (x[static_cast<std::size_t>(axis)].is(1)) return std::nullopt;
     if (!(left == extents(n.outputs[0])) || axes.empty()) return std::nullopt;
     onnx::node y = n;
     y.op_type = "ReduceMean";
@@ -321,13 +320,16 @@ class importer::simplifier {
       return std::nullopt;
     for (const std::size_t i : {0u, 1u})
       if (!(qs[i] == ks[i]) || !(qs[i] == vs[i])) return std::nullopt;
+    // The scale and the mask may not broadcast the scores.
+    if (!(ks[3] == vs[2]) || !(extents(n.outputs[0]) == integers{qs[0], qs[1], qs[2], vs[3]})) return std::nullopt;
     onnx::node y = n;
     y.op_type = "Attention";
     y.inputs = {q, k + "/keys", n.inputs[1]};
     y.attributes.clear();
     if (!qs[3].is_number() || scale < 0 || !near(scale * scale * static_cast<double>(qs[3].number()), 1))
       y.attributes.push_back(attribute_of("scale", static_cast<float>(scale)));
-    if (qs[2] == ks[3] && is_causal(mask))
+    const std::size_t axes = ms.size();
+    if (qs[2] == ks[3] && axes > 1 && ms[axes - 2] == qs[2] && ms[axes - 1] == ks[3] && is_causal(mask))
       y.attributes.push_back(attribute_of("is_causal", std::int64_t{1}));
     else if (!mask.empty())
       y.inputs.push_back(attended(n, mask));
@@ -368,7 +370,7 @@ class importer::simplifier {
     views_[mask + "/allowed_view"] = v;
     return mask + "/allowed_view";
   }
-  /// Returns true for a mask that lets each query attend to its own and earlier keys.
+  /// Returns true for a mask [..., queries, keys] that lets each query attend to its own and earlier keys.
   bool is_causal(const std::string& mask) {
     bound_.clear(), matched_.clear();
     if (matches("Where(Equal(Trilu(Expand(1, a)), 0), b, 0)", mask)) {
@@ -677,14 +679,16 @@ class importer::simplifier {
       std::sort(all.begin(), all.end(), [](const part& a, const part& b) { return a.begin < b.begin; });
       const integers& x = extents(of.first);
       const std::int64_t n = std::ssize(all), size = all[0].end;
-      bool fits = n > 1 && size > 0;
+      const auto axis = static_cast<std::size_t>(of.second);
+      bool fits = n > 1 && size > 0 && axis < x.size() && x[axis].is_number() && x[axis].number() / n == size &&
+                  x[axis].number() % n == 0;
+      if (!fits) continue;  // products of other sizes can overflow
       for (std::int64_t i = 0; i < n; ++i) {
         const part& p = all[static_cast<std::size_t>(i)];
         const bool open = i + 1 == n && p.end > n * size;  // up to the end
         fits = fits && p.begin == i * size && (p.end == p.begin + size || open);
       }
-      const auto axis = static_cast<std::size_t>(of.second);
-      if (!fits || axis >= x.size() || !x[axis].is(n * size)) continue;
+      if (!fits) continue;
       std::size_t first = nodes_.size();
       for (const part& p : all) first = std::min(first, p.node);
       onnx::node split = made(nodes_[first], "Split", {of.first}, "");
