@@ -67,11 +67,12 @@ BOOST_AUTO_TEST_CASE(attentions) {
   session s(g);
   const auto a = some<tensor<float, dims<dyn<"batch">, 4, dyn<"time">, 8>>>(1, shape(2, 4, 3, 8));
   const auto b = some<tensor<float, dims<dyn<"batch">, 2, dyn<"keys">, 8>>>(1, shape(2, 2, 5, 8));
+  auto added = some<tensor<float, dims<dyn<"time">, dyn<"keys">>>>(1, shape(3, 5));
+  added.data()[0] = added.data()[1] = -3.4e38f;  // both keys of batch 0; other keys are not attended to
   models.add("attention", s,
              fetch(attention(q, k, v), attention(q, k, v, {.causal = true}),
                    attention(q, k, v, key_lengths(n), attention_mask(mask))),
-             feed(q, k, v, n, mask), "", a, b, b, tensor<std::int32_t, dims<dyn<"batch">>>(shape(2), {2, 5}),
-             some<tensor<float, dims<dyn<"time">, dyn<"keys">>>>(1, shape(3, 5)));
+             feed(q, k, v, n, mask), "", a, b, b, tensor<std::int32_t, dims<dyn<"batch">>>(shape(2), {2, 5}), added);
 }
 
 BOOST_AUTO_TEST_CASE(images) {

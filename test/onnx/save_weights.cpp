@@ -77,6 +77,51 @@ BOOST_AUTO_TEST_CASE(channels_have_scales) {
   check("v", {127, 0, 3, 127, -7, 1}, {1, 2});
 }
 
+// A sum that broadcasts the only channel of a convolution is not its bias, however its filter is stored.
+BOOST_AUTO_TEST_CASE(one_filter) {
+  test::exported_models models;
+  graph g;
+  using images = dims<1, 5, 5, 4>;
+  auto x = placeholder<float, images>(g, "x");
+  auto f = variable<float, dims<3, 3, 4, 1>>(g, "f", init::normal{});
+  auto five = variable<float, dims<5>>(g, "five", init::normal{});
+  auto one = variable<float, dims<1>>(g, "one", init::normal{});
+  session s(g);
+  const auto a = some<tensor<float, images>>();
+  for (const dtype type : {dtype::float32, dtype::float16, dtype::int8}) {
+    models.options.weights = type;
+    models.tolerance = 0.02;
+    const bool is_float = type == dtype::float32, is_half = type == dtype::float16;
+    models.add(str_cat({"five_", name(type)}), s, fetch(conv2d(x, f) + five), feed(x),
+               is_float  ? "Add Conv Transpose 2"
+               : is_half ? "Add Cast Conv Transpose 2"
+                         : "Add Conv DequantizeLinear Transpose 2",
+               a);
+    models.add(str_cat({"one_", name(type)}), s, fetch(conv2d(x, f) + one), feed(x),
+               is_float  ? "Conv Transpose 2"
+               : is_half ? "Cast Conv Transpose 2"
+                         : "Conv DequantizeLinear Transpose 2",
+               a);
+    models.add(str_cat({"computed_", name(type)}), s, fetch(conv2d(x, f * 2) + five), feed(x), "", a);
+  }
+}
+
+// Weights that the type cannot express remain float.
+BOOST_AUTO_TEST_CASE(large_weights) {
+  test::exported_models models;
+  graph g;
+  auto x = placeholder<float, dims<2, 3>>(g, "x");
+  auto w = variable<float, dims<3, 1>>(g, "w", tensor<float, dims<3, 1>>{1e5f, 2, -0.5f});
+  auto v = variable<float, dims<3, 1>>(g, "v", tensor<float, dims<3, 1>>{__builtin_inff(), 2, -0.5f});
+  auto u = variable<float, dims<3, 1>>(g, "u", tensor<float, dims<3, 1>>{2e-43f, 0, 1e-45f});
+  session s(g);
+  const tensor<float, dims<2, 3>> a{1, 2, 3, -1, 0, 1};
+  models.options.weights = dtype::float16;
+  models.add("half", s, fetch(matmul(x, w)), feed(x), "MatMul", a);
+  models.options.weights = dtype::int8;
+  models.add("int8", s, fetch(matmul(x, v), matmul(x, u)), feed(x), "DequantizeLinear MatMul 2", a);
+}
+
 BOOST_AUTO_TEST_CASE(mistakes) {
   graph g;
   auto x = placeholder<float, dims<3>>(g, "x");

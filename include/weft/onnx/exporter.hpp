@@ -462,9 +462,12 @@ inline std::string exporter::weights(const shared_value& v, const layout& order,
     count *= n;
     if (i > axis) inner *= n;
   }
+  const auto* const from = reinterpret_cast<const float*>(v->data);
+  const float most = weights_ == dtype::float16 ? 65504 : __FLT_MAX__;  // others remain float
+  for (std::size_t i = 0; i < count; ++i)
+    if (!(math::abs(from[i]) <= most)) return name = at(*v, order);
   stored.owner = storage(stored.info.bytes());
   stored.data = stored.owner.data();
-  const auto* const from = reinterpret_cast<const float*>(v->data);
   if (weights_ == dtype::float16) {
     for (std::size_t i = 0; i < count; ++i)
       reinterpret_cast<half*>(stored.owner.data())[i] = static_cast<half>(from[i]);

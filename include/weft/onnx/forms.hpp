@@ -724,8 +724,7 @@ inline void attention(const exported_call& c) {
     if (adds) scores = c.add("Add", {scores, given});
     keep_where(adds ? "Not(IsInf(a))" : "a", {given});
   }
-  if (!attended.empty())
-    scores = c.add("Where", {attended, scores, c.to.number(type, type == dtype::float16 ? -60000 : -1e37)});
+  if (!attended.empty()) scores = c.add("Where", {attended, scores, c.to.extreme(type, false)});
   std::string weights = c.add("Softmax", {scores}, {attribute_of("axis", -1)});
   if (!attended.empty()) weights = text(c, "Where(a, b, 0)", {attended, weights});
   c.set(0, c.add("MatMul", {weights, heads(2)}));
@@ -771,6 +770,13 @@ inline std::vector<std::int64_t> kernel_of(const exported_call& c, std::size_t k
   for (std::size_t i = 0; i + 2 < extents.rank; ++i) kernel.push_back(extents[i]);
   return kernel;
 }
+/// Adds a convolution. One filter has an empty third operand until add_biases, which cannot know all filters.
+inline void add_convolution(const exported_call& c, const char* operation, std::vector<std::string> operands,
+                            std::vector<attribute> attributes) {
+  const shape& image = c.def.outputs[0].extents;
+  if (c.to.known(image[image.rank - 1]) == 1) operands.emplace_back();
+  c.set(0, c.add(operation, std::move(operands), std::move(attributes)), channels_first(image.rank));
+}
 inline void convolution(const exported_call& c) {
   const layout order = channels_first(c.input(0).extents.rank);
   const std::size_t rank = order.size();
@@ -790,7 +796,7 @@ inline void convolution(const exported_call& c) {
     w = c.weights(1, by_channel, rank - 2);
     if (f[rank - 1] != 1) w = c.add("Reshape", {w, c.to.extents(whole)});
   }
-  c.set(0, c.add("Conv", {c.name(0, order), w}, std::move(attributes)), order);
+  add_convolution(c, "Conv", {c.name(0, order), w}, std::move(attributes));
 }
 inline void transposed_convolution(const exported_call& c) {
   const shape &image = c.def.outputs[0].extents, &from = c.input(1).extents;
@@ -806,7 +812,7 @@ inline void transposed_convolution(const exported_call& c) {
   }
   std::vector<attribute> attributes = w.attributes();
   attributes.push_back(attribute_of("output_padding", more));
-  c.set(0, c.add("ConvTranspose", {c.name(1, order), filters(c, 0)}, std::move(attributes)), order);
+  add_convolution(c, "ConvTranspose", {c.name(1, order), filters(c, 0)}, std::move(attributes));
 }
 /// `uneven`: reduces windows of different sizes.
 inline void pool(const exported_call& c, const char* operation, const char* uneven, std::vector<attribute> more) {

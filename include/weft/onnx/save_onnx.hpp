@@ -10,7 +10,8 @@ namespace weft {
 struct onnx_options {
   /// The type in which the file has the float weights of products and convolutions: dtype::int8, with a scale for each
   /// output channel, as a frozen model (freeze_options) has them; or dtype::float16. Values are float, and results
-  /// differ from the session's.
+  /// differ from the session's. Variables with weights that the type cannot express, such as 1e5 as float16, remain
+  /// float.
   dtype weights = dtype::float32;
 };
 
@@ -69,7 +70,7 @@ inline void find_biases(graph& g, const std::map<std::string, tensor_value*>& in
   for (node& n : g.nodes) {
     for (const attribute& a : n.attributes)
       if (a.g) find_biases(*a.g, initializers, used, found);
-    if ((n.op_type == "Conv" || n.op_type == "ConvTranspose") && n.inputs.size() == 2 && used.count(n.outputs[0]) == 1)
+    if ((n.op_type == "Conv" || n.op_type == "ConvTranspose") && used.count(n.outputs[0]) == 1)
       convolutions[n.outputs[0]] = &n;
     if (n.op_type != "Add") continue;
     for (std::size_t k = 0; k < 2; ++k) {
@@ -77,21 +78,23 @@ inline void find_biases(graph& g, const std::map<std::string, tensor_value*>& in
       const auto b = initializers.find(n.inputs[1 - k]);
       if (x == convolutions.end() || b == initializers.end()) continue;
       const std::vector<std::int64_t>& extents = b->second->extents;
-      const auto w = initializers.find(x->second->inputs[1]);
       std::int64_t all = 1;
       for (const std::int64_t extent : extents) all *= extent;
       const bool for_channels = extents.size() > 2 && extents[1] == all;
-      if (for_channels && (w == initializers.end() ? all > 1 : w->second->extents[x->second->op_type != "Conv"] == all))
-        found[b->first].push_back({x->second, &n});
+      const bool one_filter = x->second->inputs.size() == 3;
+      if (for_channels && (all == 1) == one_filter) found[b->first].push_back({x->second, &n});
       break;
     }
   }
 }
+/// Removes these sums, and the empty operands of other convolutions.
 inline void remove_sums(graph& g) {
   std::erase_if(g.nodes, [](const node& n) { return n.op_type.empty(); });
-  for (node& n : g.nodes)
+  for (node& n : g.nodes) {
+    if (n.op_type.starts_with("Conv") && n.inputs.back().empty()) n.inputs.pop_back();
     for (attribute& a : n.attributes)
       if (a.g) remove_sums(*a.g);
+  }
 }
 /// Makes biases operands of their convolutions.
 inline void add_biases(graph& g) {
@@ -107,6 +110,7 @@ inline void add_biases(graph& g) {
     std::vector<std::int64_t>& extents = initializers[name]->extents;
     extents = {extents[1]};
     for (const biased_convolution& c : calls) {
+      c.convolution->inputs.resize(2);
       c.convolution->inputs.push_back(name);
       c.convolution->outputs = c.sum->outputs;
       c.sum->op_type.clear();

@@ -17,7 +17,7 @@ float quantize_channel(std::size_t count, const At& at, const Put& put) {
   float most = 0;
   for (std::size_t i = 0; i < count; ++i)
     if (const float x = math::abs(at(i)); x > most) most = x;
-  const float scale = most > 0 ? most / 127 : 1;
+  const float scale = most >= 127 * __FLT_MIN__ ? most / 127 : 1;
   for (std::size_t i = 0; i < count; ++i) put(i, static_cast<std::int8_t>(__builtin_rintf(at(i) / scale)));
   return scale;
 }
