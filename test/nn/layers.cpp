@@ -25,6 +25,7 @@
 #include <weft/control_flow.hpp>
 #include <weft/nn.hpp>
 #include <weft/nn/pytorch.hpp>
+#include <weft/nn/weight.hpp>
 #include <weft/nn/weights.hpp>
 #include <weft/weft.hpp>
 
@@ -233,6 +234,22 @@ BOOST_AUTO_TEST_CASE(a_description_takes_all_operands_of_a_call) {
   BOOST_CHECK_EQUAL(nn::describe(net), text);
   BOOST_CHECK_EQUAL(nn::parameter_count(net), 33);
   BOOST_CHECK_EQUAL(nn::parameter_count(net.right), 18);
+}
+
+struct dense_and_weight {
+  nn::dense<3> dense;
+  nn::weight<dims<3>> gamma{init::ones{}};
+  auto operator()(const auto& x) const { return dense(x) * gamma(x); }
+};
+
+BOOST_AUTO_TEST_CASE(a_description_contains_weights_without_layers) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto net = nn::named(dense_and_weight(), "net");
+  const std::string text = nn::describe(net, x);
+  for (const char* line : {"gamma                       3              0      0\n",
+                           "sum                        18             12     12\n"})
+    BOOST_CHECK_MESSAGE(test::contains(text, line), std::string("missing: ") + line + text);
 }
 
 struct tied {

@@ -226,7 +226,10 @@ inline double multiply_adds_of(const graph& g, const recorded_call& call, const 
 
 WEFT_DECL void layer_table::layer(const std::string& path, const layer_state& l, const parameter_list& variables) {
   const recorded_call& call = l.last_call();
-  if (call.result.is_number() || !add_once(results_, call.result)) return;
+  if (call.result.is_number() || !add_once(results_, call.result)) {  // a weight has variables and no calls
+    for (const named_parameter& p : variables) variable(path, *p.variable);
+    return;
+  }
   const graph& g = graph_of(call.result);
   row r;
   r.name = path.empty() ? l.kind() : path;
