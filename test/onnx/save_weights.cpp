@@ -122,6 +122,24 @@ BOOST_AUTO_TEST_CASE(large_weights) {
   models.add("int8", s, fetch(matmul(x, v), matmul(x, u)), feed(x), "DequantizeLinear MatMul 2", a);
 }
 
+// Products of a matrix that is computed from variables only.
+BOOST_AUTO_TEST_CASE(computed_weights) {
+  graph g;
+  auto x = placeholder<float, dims<2, 3>>(g, "x");
+  auto w = variable<float, dims<3, 4>>(g, "w", init::normal{});
+  auto b = variable<float, dims<3, 4>>(g, "b", init::normal{});
+  session s(g);
+  folder folder;
+  const std::string path = (folder.path / "model.onnx").string();
+  save_onnx(path, s, fetch(matmul(x, reshape<dims<3, 8>>(concat<0>(w, b * 2)))), feed(x), {.weights = dtype::int8});
+  int integers = 0;
+  for (const onnx::tensor_value& t : onnx::read_model(path).main.initializers) {
+    integers += t.type == onnx::type_of(dtype::int8) && t.bytes.size() == 24;
+    BOOST_TEST((t.type != onnx::type_of(dtype::float32) || t.bytes.size() == 32));  // scales
+  }
+  BOOST_TEST(integers == 1);
+}
+
 BOOST_AUTO_TEST_CASE(mistakes) {
   graph g;
   auto x = placeholder<float, dims<3>>(g, "x");

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <weft/onnx/forms.hpp>
+#include <weft/session/frozen_folding.hpp>
+#include <weft/session/prepared_step.hpp>
 #include <weft/version.hpp>
 
 namespace weft {
@@ -119,6 +121,31 @@ inline void add_biases(graph& g) {
   remove_sums(g);
 }
 
+/// Adds what is computed from variables only, such as a part of a matrix, whose products read weights of another type.
+inline void add_folded(exporter& to, exporter::scope& all, session& s, const plan::step_request& request) {
+  const weft::detail::frozen_folding folding(s.resources(), s.of(), request);
+  plan::step_request folded;
+  for (value v : folding.request.fetches) {
+    while (std::string_view(all.g[v.node].def.op->name) == "transpose") v = all.g[v.node].def.inputs[0];  // keeps names
+    const auto* const op = all.g[v.node].def.op;
+    if (!is_operation<variable_op>(op) && !is_operation<constant_op>(op) &&
+        all.values.emplace(std::pair(v.node, v.output), std::make_shared<exported_value>()).second)
+      folded.fetches.push_back(v);
+  }
+  if (folded.fetches.empty()) return;
+  prepared_step once(s, folded);
+  once.run(nullptr, [&](std::size_t i, const shape& extents) {
+    const value of = folded.fetches[i];
+    exported_value& v = *all.values.at({of.node, of.output});
+    v.info = {all.g.info(of).type, extents};
+    v.name = to.name_of(all, of.node);
+    v.home = &all.to;
+    v.owner = storage(v.info.bytes());
+    v.data = v.owner.data();
+    return v.owner.data();
+  });
+}
+
 /// Returns the model that save_onnx writes. It refers to the session's variables.
 inline model model_of(session& s, const plan::step_request& request, const onnx_options& options) {
   constexpr std::int64_t ir_version = 9, opset = 20;
@@ -132,6 +159,7 @@ inline model model_of(session& s, const plan::step_request& request, const onnx_
   exporter::scope all{s.of(), made.main};
   for (const value& v : request.feeds) to.add_input(all, v);
   to.reserve_names();
+  if (options.weights != dtype::float32) add_folded(to, all, s, request);
   to.add_nodes(all, request.fetches);
   std::set<std::string> taken;
   for (const value& v : request.fetches) to.add_output(all, v, taken);
