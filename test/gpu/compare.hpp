@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <vector>
+#include <weft/graph/extent_bindings.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/elementwise/functions.hpp>
@@ -118,6 +119,14 @@ auto input(graph& g, const char* name) {
 template <class... Nodes>
 void recorded(const Nodes&...) {}
 
+/// Something to be fed, whose extents a compiler does not know: one instantiation for all lengths. The inputs of a
+/// graph have the same extents.
+template <class T>
+auto input(graph& g, const char* name, int first, int middle, int last) {
+  g.set(dyn<"first">, first), g.set(dyn<"middle">, middle), g.set(dyn<"last">, last);
+  return placeholder<T, dims<dyn<"first">, dyn<"middle">, dyn<"last">>>(g, name);
+}
+
 /// Returns how many launches the graph took.
 inline std::size_t run(const graph& g, const options& o = {}) {
   gpu::emulated_platform small({.multiprocessors = 1}), large({.multiprocessors = 132});
@@ -125,12 +134,18 @@ inline std::size_t run(const graph& g, const options& o = {}) {
   std::mt19937 engine(7);
   std::map<value_key, std::vector<std::byte>> values;
   std::size_t launches = 0;
+  extent_bindings known;
+  for (const auto& [code, size] : g.fixed_extents()) known.bind(code, size);
+  const auto resolved = [&](value_info info) {
+    info.extents = known.resolve(g, "compare", info.extents);
+    return info;
+  };
 
   for (std::uint32_t n = 0; n < g.size(); ++n) {
     const node_def& c = g[n].def;
     if (!c.op->prepare_cpu) {  // a leaf, or an alias
       for (std::uint32_t k = 0; k < c.outputs.size(); ++k) {
-        const value_info& info = c.outputs[k];
+        const value_info info = resolved(c.outputs[k]);
         std::vector<std::byte> bytes(info.bytes() + 64);
         const auto given = o.values.find(g[n].name);
         std::uniform_real_distribution<double> uniform(o.low, o.high);
@@ -148,15 +163,16 @@ inline std::size_t run(const graph& g, const options& o = {}) {
     }
     BOOST_TEST_CONTEXT("node " << n << " " << c.op->name) {
       const std::size_t inputs = c.inputs.size(), outputs = c.outputs.size(), all = inputs + outputs;
-      std::vector<value_info> in;
-      for (const auto& v : c.inputs) in.push_back(g[v.node].def.outputs[v.output]);
+      std::vector<value_info> in, out;
+      for (const auto& v : c.inputs) in.push_back(resolved(g[v.node].def.outputs[v.output]));
+      for (const auto& v : c.outputs) out.push_back(resolved(v));
       std::vector<std::uint32_t> slots(all);
       std::vector<std::size_t> bytes(all);
       for (std::size_t k = 0; k < all; ++k) {
         slots[k] = static_cast<std::uint32_t>(k);
-        bytes[k] = k < inputs ? in[k].bytes() : c.outputs[k - inputs].bytes();
+        bytes[k] = k < inputs ? in[k].bytes() : out[k - inputs].bytes();
       }
-      const prepare_context p{c, in.data(), c.outputs.data(), slots.data(), slots.data() + inputs};
+      const prepare_context p{c, in.data(), out.data(), slots.data(), slots.data() + inputs};
 
       // By the CPU.
       std::vector<std::vector<std::byte>> host(all);
@@ -220,7 +236,7 @@ inline std::size_t run(const graph& g, const options& o = {}) {
       for (std::size_t i = 0; i < all; ++i) {
         if (i < inputs && i >= static_cast<std::size_t>(c.op->writes)) continue;
         if (i >= inputs && c.op->writes) continue;  // the variable itself
-        const value_info& info = i < inputs ? in[i] : c.outputs[i - inputs];
+        const value_info& info = i < inputs ? in[i] : out[i - inputs];
         const std::size_t elements = info.extents.elements();
         std::size_t wrong = 0;
         double worst = 0;

@@ -32,45 +32,38 @@ compare::options options() {
   return o;
 }
 
-/// An axis first, in the middle and last, with few rows and with many.
-template <class T, int N>
-void axis_of() {
+template <class T>
+void sums_of(int first, int middle, int last, const compare::options& o = options()) {
   graph g;
-  sums(input<T, N, 2, 3>(g, "first"));
-  sums(input<T, 3, N, 2>(g, "middle"));
-  sums(input<T, 2, 3, N>(g, "last"));
-  compare::run(g, options());
+  sums(input<T>(g, "x", first, middle, last));
+  compare::run(g, o);
+}
+
+/// An axis first, in the middle and last, with few rows and with many.
+template <class T>
+void axis_of(int n) {
+  sums_of<T>(n, 2, 3);
+  sums_of<T>(3, n, 2);
+  sums_of<T>(2, 3, n);
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(running_sums_of_every_length) {
-  axis_of<float, 0>();
-  axis_of<float, 1>();
-  axis_of<float, 16>();
-  axis_of<float, 17>();
-  axis_of<float, 31>();
-  axis_of<float, 32>();
-  axis_of<float, 33>();
-  axis_of<float, 255>();
-  axis_of<float, 256>();
-  axis_of<float, 257>();
-  axis_of<float, 1000>();
-  axis_of<float, 2048>();
-  axis_of<float, 2049>();
-  axis_of<float, 5000>();
+  for (const int n : {0, 1, 16, 17, 31, 32, 33, 255, 256, 257, 1000, 2048, 2049, 5000}) axis_of<float>(n);
+  graph g;  // extents that are known when compiled
+  sums(input<float, 2, 257, 3>(g, "x"));
+  compare::run(g, options());
 }
 
 // Few long rows are cut into parts: the last one whole, or shorter.
 BOOST_AUTO_TEST_CASE(running_sums_of_long_rows_by_many_blocks) {
-  axis_of<float, 8193>();
-  axis_of<double, 16384>();
-  axis_of<std::int32_t, 40961>();
+  axis_of<float>(8193);
+  axis_of<double>(16384);
+  axis_of<std::int32_t>(40961);
   compare::options o = options();
   o.tolerance = 1e-2;
-  graph halves;
-  sums(input<weft::half, 2, 20000, 3>(halves, "x"));
-  compare::run(halves, o);
+  sums_of<weft::half>(2, 20000, 3, o);
   graph g;
   recorded(cumsum<0>(input<float, 300001>(g, "x")));
   compare::run(g, o);
@@ -98,10 +91,8 @@ BOOST_AUTO_TEST_CASE(running_sums_of_every_type) {
   o.high = 9;
   o.tolerance = 1e-2;  // a narrow type may round the other way
   const auto all = [&]<class T>(T) {
-    graph g;
-    sums(input<T, 40, 3, 300>(g, "x"));
-    sums(input<T, 1, 4100, 2>(g, "long"));
-    compare::run(g, o);
+    sums_of<T>(40, 3, 300, o);
+    sums_of<T>(1, 4100, 2, o);
   };
   all(double{}), all(std::int32_t{}), all(std::int64_t{}), all(std::int8_t{});
   all(weft::half{}), all(bfloat16{});
@@ -164,32 +155,32 @@ const std::vector<double> with_equals = {3,
                                          -std::numeric_limits<double>::quiet_NaN(),
                                          -std::numeric_limits<double>::infinity()};
 
-template <int K, class X>
-void sorts(const X& x) {
-  for (const direction d : {direction::ascending, direction::descending})
-    recorded(sort<0>(x, d), sort<1>(x, d), sort<2>(x, d));
-  recorded(top_k<K>(x));
-}
-
 compare::options exactly() {
   compare::options o;
   o.exact = {"sort", "gather_along", "scatter_along"};
   return o;
 }
 
+/// Sorts along each axis, and the K largest elements of rows.
+template <class T, int... K>
+void sorts(int first, int middle, int last) {
+  graph g;
+  const auto x = input<T>(g, "x", first, middle, last);
+  for (const direction d : {direction::ascending, direction::descending})
+    recorded(sort<0>(x, d), sort<1>(x, d), sort<2>(x, d));
+  recorded(top_k<K>(x)...);
+  compare::options o = exactly();
+  compare::run(g, o);
+  o.values["x"] = with_equals;
+  compare::run(g, o);
+}
+
 template <class T, int N, int A = 2, int B = 3>
 void sorted_axis_of() {
-  graph g;
-  sorts<(B < 2 ? B : 2)>(input<T, N, A, B>(g, "first"));
-  sorts<(A < 1 ? A : 1)>(input<T, B, N, A>(g, "middle"));
-  sorts<(N < 33 ? N : 33)>(input<T, A, B, N>(g, "last"));
-  sorts<N>(input<T, 1, 1, N>(g, "one"));
-  for (const char* name : {"numbers", "equals"}) {
-    compare::options o = exactly();
-    if (std::string(name) == "equals")
-      for (const char* leaf : {"first", "middle", "last", "one"}) o.values[leaf] = with_equals;
-    compare::run(g, o);
-  }
+  sorts<T, (B < 2 ? B : 2)>(N, A, B);
+  sorts<T, (A < 1 ? A : 1)>(B, N, A);
+  sorts<T, (N < 33 ? N : 33)>(A, B, N);
+  sorts<T, N>(1, 1, N);
 }
 
 }  // namespace
