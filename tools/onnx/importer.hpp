@@ -410,7 +410,7 @@ class importer : public body {
  private:
   class simplifier;
   void run(bool is_first);
-  /// Joins nodes, of which `first` has found the extents.
+  /// Replaces groups of nodes by single ones. `first` has imported the same nodes and contains their extents.
   void simplify(importer& first);
   void inline_functions(const std::vector<weft::onnx::node>& from, const std::map<std::string, std::string>& names,
                         const std::map<std::string, const weft::onnx::attribute*>& attributes, int depth);

@@ -6,7 +6,7 @@
 
 #include "importer.hpp"
 
-/// What the rules of the rows share: parts of texts, statements, and extents of results.
+/// Functions that several rules call: they write parts of texts and statements, and compute extents of results.
 namespace tool::importer {
 
 // ---- texts ----

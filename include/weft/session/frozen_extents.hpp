@@ -13,8 +13,8 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// An integer that may depend on the named extent: its values for the maximum, the next four, some smaller extents, and
-/// extents that tell computed extents from polynomials.
+/// An integer that may depend on the named extent. It contains samples: the values at the maximum, at the next four
+/// extents, at some smaller ones, and at extents where a computed extent differs from its polynomial.
 struct frozen_number {
   static constexpr std::size_t polynomial_samples = 11, samples = 16;
   std::int64_t at[samples]{};
@@ -129,8 +129,8 @@ class frozen_extents {
       v.value = extent(v.code);
       if (fit(v.value, sum))
         throw error(error_code::unimplemented, "freeze",
-                    {"too few samples tell the extent ", g_.extent_name(v.code), " from a polynomial: give ", name_,
-                     " a value with g.set(dyn<\"", g_.extent_name(code_), "\">, n)"});
+                    {"its samples cannot distinguish the extent ", g_.extent_name(v.code), " from a polynomial: give ",
+                     name_, " a value with g.set(dyn<\"", g_.extent_name(code_), "\">, n)"});
     }
   }
   /// Writes a number as a polynomial of the named extent, or as a product of extents. Returns false if it is neither.

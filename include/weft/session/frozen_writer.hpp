@@ -56,8 +56,8 @@ class frozen_writer : frozen_subgraphs {
                  "<array>\n#include <cstddef>\n#include <cstdint>\n",
                  options_.weights == frozen_weights::in_file ? "#include <cstdio>\n" : "", "\n", kernels,
                  "\nnamespace ", space, " {\n\n"});
-    append(h, {"// Weights: ", arrays_.bytes(), " bytes. Memory of a call: ", all, " bytes, of which ", scratch_,
-               " are scratch memory of single kernels.\n\n"});
+    append(h, {"// Weights: ", arrays_.bytes(), " bytes. Memory of a call: ", all, " bytes, including ", scratch_,
+               " bytes of scratch memory for kernels.\n\n"});
     h += arrays_.text();
     if (!expressions_.empty()) {
       h += "namespace expressions {\nusing namespace weft::skeleton;\nnamespace formula = weft::formula;\n";

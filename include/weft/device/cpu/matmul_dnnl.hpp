@@ -46,9 +46,9 @@ namespace library {
 /// oneDNN, 2.6 or 3.x. Multiplies float only.
 ///
 /// Weft's own kernels compute small products, for which they are at least as fast as dnnl_sgemm (measured against 2.6):
-/// one or two rows, and outer products; on AVX2, also a B that fits into the first-level cache, unless C is narrow and
-/// k is not short; on AVX-512, whose wider vectors dnnl_sgemm uses, only products that take less time than a call.
-/// Never if B is transposed and has several columns.
+/// one or two rows, outer products, and a small matrix times a vector; on AVX2, also a B that fits into the first-level
+/// cache, unless C is narrow and k is not short; on AVX-512, whose wider vectors dnnl_sgemm uses, only products that
+/// take less time than a call. Never if B is transposed and has several columns.
 struct dnnl {
   template <class T>
   static constexpr bool handles = std::is_same_v<T, float>;

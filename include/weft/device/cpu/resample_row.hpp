@@ -7,7 +7,7 @@
 
 namespace weft::device {
 
-/// The rows of which a resampled row is the sum, and the place of their weights.
+/// The sum that computes a resampled row: `count` rows from row `first` on, with weights from index `weights` on.
 struct resample_band {
   std::size_t first = 0, count = 0, weights = 0;
 };

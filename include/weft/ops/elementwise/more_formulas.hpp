@@ -25,7 +25,7 @@ WEFT_HOST_DEVICE symbol call_formula(X... x);
 template <class V>
 inline constexpr bool is_dependence = std::is_same_v<V, dependence>;
 
-/// What a value depends on that is computed from others by no primitive.
+/// Returns the dependences of a value that a formula computes from two others.
 template <class V>
   requires is_dependence<V>
 WEFT_HOST_DEVICE constexpr V joined(V a, V b) {
