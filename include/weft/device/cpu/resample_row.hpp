@@ -14,7 +14,7 @@ struct resample_band {
 
 /// Writes a resampled row of `inner` elements.
 template <class T>
-WEFT_INLINE void resample_row(const T* x, const resample_band& b, const T* weights, std::size_t inner, T* y) {
+WEFT_INLINE void resample_row(const T* x, resample_band b, const T* weights, std::size_t inner, T* y) {
   constexpr std::size_t block = 512;  // stays in the first-level cache while the rows are added
   const T* const w = weights + b.weights;
   x += b.first * inner;

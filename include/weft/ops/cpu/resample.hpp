@@ -64,9 +64,11 @@ class resample_kernel final : public kernel {
     T* const y = reinterpret_cast<T*>(f.buffers[to_]);
     chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
       multiversioned_up_to_avx2([this, x, y, begin, end] {
+        const T* const weights = weights_.all.data();
+        const std::size_t inner = rows_.inner, image = in_ * inner;
         for (std::size_t r = begin; r < end; ++r)
-          device::resample_row(x + r / rows_.extent * in_ * rows_.inner, weights_.bands[r % rows_.extent],
-                               weights_.all.data(), rows_.inner, y + r * rows_.inner);
+          device::resample_row(x + r / rows_.extent * image, weights_.bands[r % rows_.extent], weights, inner,
+                               y + r * inner);
       });
     });
   }
